@@ -51,6 +51,7 @@ func (d *decider) judgeGoverned(s PodStatus) PodStatus {
 		})
 	case own != nil && own.Deleted && d.askedInVain(p):
 		s.Blockers = append(s.Blockers, requestStays(p, own))
+		d.limitAsked(&s, own)
 	case (own == nil || own.Deleted) && len(s.Blockers) == 0: // one that is being deleted may have a finalizer, and says nothing
 		s.Blockers = d.ask(p)
 		if len(s.Blockers) == 0 {
@@ -62,13 +63,19 @@ func (d *decider) judgeGoverned(s PodStatus) PodStatus {
 		s.Blockers = append(s.Blockers, d.clearAway(p, own))
 	case own != nil:
 		s.Blockers = append(s.Blockers, d.responderSays(p))
-		if d.limited(p) { // its responder evicts it under its budgets
-			ref, found := d.budgetsAllow(p)
-			s.Blockers = append(s.Blockers, found...)
-			d.limitHold(&s, ref, own.Created)
-		}
+		d.limitAsked(&s, own)
 	}
 	return s
+}
+
+// limitAsked ends the hold of a governed pod, which its responder evicts under its budgets.
+func (d *decider) limitAsked(s *PodStatus, own *snapshot.Request) {
+	if !d.limited(s.Pod) {
+		return
+	}
+	ref, found := d.budgetsAllow(s.Pod)
+	s.Blockers = append(s.Blockers, found...)
+	d.limitHold(s, ref, own.Created)
 }
 
 // askedInVain reports whether a request was made, and none is seen that stands: one of the same name that is being deleted is in its way.

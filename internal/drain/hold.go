@@ -99,6 +99,9 @@ func (d *decider) holdEnds(p *snapshot.Pod, since time.Time) holdEnd {
 		if last := d.led.evictedUnder[key]; !last.IsZero() {
 			at = later(at, last.Add(limit))
 		}
+		if d.used[key] > 0 { // by what is on its way: the budget lets its pods go
+			at = later(at, d.Now.Add(limit))
+		}
 		if last := d.passages[key]; last != nil && last.pod != p.UID {
 			at = later(at, d.afterPassage(last, healthy, min(limit, patience)))
 		}

@@ -144,9 +144,7 @@ func (l *Ledger) End(outcome Outcome) {
 	}
 	l.ending = outcome
 	for _, t := range l.tries {
-		if t.action.undoes() {
-			t.count = 0
-		}
+		t.count = 0
 	}
 }
 
@@ -294,7 +292,7 @@ func backoff(answer answers.Answer, count int) time.Duration {
 	case answers.Unavailable:
 		return doubled(time.Second, 30*time.Second)
 	case answers.RefusedForNow:
-		return max(answer.RetryAfter, time.Second)
+		return doubled(time.Second, 10*time.Second)
 	case answers.Denied:
 		return doubled(5*time.Second, 2*time.Minute)
 	case answers.Accepted, answers.Gone, answers.RefusedByBudget, answers.SeveralBudgets, answers.NamespaceTerminating, answers.Forbidden, answers.Rejected:

@@ -82,14 +82,14 @@ func (d *decider) scaledAway(p *snapshot.Pod, b *snapshot.Budget) int32 {
 }
 
 // needs returns how many healthy pods a pod's budget needs once the surges of other workloads are over: they take from what it expects, and
-// with that from what it needs, unless it needs a fixed number.
+// with that from what it needs, unless it needs a fixed number. Its status may not expect what they have added yet.
 func (d *decider) needs(p *snapshot.Pod, b *snapshot.Budget) int32 {
 	all := d.lossesUnder(b)
 	fewer := all.replicas - all.of[d.workloadOf(p)].replicas
 	if fewer == 0 {
 		return b.Desired
 	}
-	expected, needs := int(max(0, b.Expected-fewer)), int(b.Desired)
+	expected, needs := int(max(0, b.Expected-fewer, all.remain+all.of[d.workloadOf(p)].replicas)), int(b.Desired)
 	switch {
 	case b.MaxUnavailable != nil:
 		if most, err := intstr.GetScaledValueFromIntOrPercent(b.MaxUnavailable, expected, true); err == nil {
@@ -110,7 +110,8 @@ type lost struct{ pods, replicas int32 }
 type losses struct {
 	lost
 
-	of map[*snapshot.Workload]lost
+	of     map[*snapshot.Workload]lost
+	remain int32 // replicas of all workloads with pods under the budget without those that surges have added; only where they have
 }
 
 func (d *decider) lossesUnder(b *snapshot.Budget) *losses {
@@ -125,8 +126,25 @@ func (d *decider) lossesUnder(b *snapshot.Budget) *losses {
 			all.replicas += loss.replicas
 		}
 	}
+	if all.replicas > 0 {
+		all.remain = d.remaining(b, all)
+	}
 	d.losses[b.UID] = all
 	return all
+}
+
+// remaining sums up the replicas of the workloads with pods under a budget, as the disruption controller does, without those that are to go.
+func (d *decider) remaining(b *snapshot.Budget, all *losses) int32 {
+	counted, sum := map[*snapshot.Workload]bool{}, int32(0)
+	for _, p := range d.Cluster.PodsIn(b.Namespace) {
+		w := d.workloadOf(p)
+		if w == nil || counted[w] || !b.Matches(p) {
+			continue
+		}
+		counted[w] = true
+		sum += max(0, w.Replicas) - all.of[w].replicas
+	}
+	return sum
 }
 
 // surgeStands reports whether a drain that runs has surged the workload, and is to scale it down again: one of this drain that may not be
@@ -142,10 +160,14 @@ func (d *decider) surgeStands(w *snapshot.Workload) bool {
 	return t == nil || at == underWay || !final(t.answer.Code)
 }
 
-// stuckUnder reports whether what takes the room under a budget from a pod are surges of other workloads that do not end by themselves.
+// stuckUnder reports whether what takes the room under a budget from a pod are surges of other workloads that do not end by themselves, also
+// where all its pods get ready.
 func (d *decider) stuckUnder(p *snapshot.Pod, b *snapshot.Budget) bool {
 	all, own := d.lossesUnder(b), d.workloadOf(p)
 	if all.pods == all.of[own].pods || d.loss(own, b, false).pods > 0 {
+		return false
+	}
+	if d.healthyUnder(b)+d.unhealthyUnder(b)-d.scaledAway(p, b)-d.taken[b.UID]-d.needs(p, b) > 0 {
 		return false
 	}
 	for w := range all.of {
@@ -154,6 +176,17 @@ func (d *decider) stuckUnder(p *snapshot.Pod, b *snapshot.Budget) bool {
 		}
 	}
 	return true
+}
+
+// unhealthyUnder counts the pods of a budget that may get ready.
+func (d *decider) unhealthyUnder(b *snapshot.Budget) int32 {
+	n := int32(0)
+	for _, p := range d.Cluster.PodsIn(b.Namespace) {
+		if !p.Healthy() && !p.Terminating() && !p.Finished() && b.Matches(p) {
+			n++
+		}
+	}
+	return n
 }
 
 func (d *decider) stuckSurge(w *snapshot.Workload) bool {

@@ -340,30 +340,29 @@ func (d *decider) judgeSurged(s PodStatus, su *surge, ref budgetRef, found []Blo
 	if d.pastBudget(&s) {
 		d.letGo(&s, ref)
 	} else if d.limited(s.Pod) {
-		d.limitSurge(&s, ref, found, evictable)
+		d.limitSurge(&s, su, ref, found, evictable)
 	}
 	return s
 }
 
 // limitSurge ends the hold of a surged pod: where the surge leads nowhere, and where its pods leave by evictions, which the budgets hold as
-// they do without a surge.
-func (d *decider) limitSurge(s *PodStatus, ref budgetRef, found []Blocker, evictable bool) {
-	last := &s.Blockers[len(s.Blockers)-1]
+// they do without a surge. Then each goes for a replacement that is ready.
+func (d *decider) limitSurge(s *PodStatus, su *surge, ref budgetRef, found []Blocker, evictable bool) {
+	last := s.Blockers[len(s.Blockers)-1]
 	switch {
-	case last.Dead && !evictable:
+	case last.Dead && !evictable: // whose budgets have not been looked at
 		s.Blockers = append(s.Blockers, found...)
-	case last.Dead:
-	case evictable && len(found) > 0:
-		s.Blockers = s.Blockers[:len(s.Blockers)-1] // that it leaves by an eviction holds nothing
 		d.limitHold(s, ref, time.Time{})
-		if s.State != Evicting {
-			s.Blockers = append(s.Blockers, *last)
+	case last.Dead:
+		d.limitHold(s, ref, time.Time{})
+	case evictable && len(found) > 0 && su.spare > 0:
+		s.Blockers = s.Blockers[:len(s.Blockers)-1] // that it leaves by an eviction holds nothing
+		if d.limitHold(s, ref, time.Time{}); s.State == Evicting {
+			su.spare--
+			return
 		}
-		return
-	default:
-		return
+		s.Blockers = append(s.Blockers, last)
 	}
-	d.limitHold(s, ref, time.Time{})
 }
 
 // beingRemoved says how a pod whose replacement is ready leaves.

@@ -1,6 +1,7 @@
 package drain_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -106,5 +107,158 @@ func TestSurgeOutlastsAnOutage(t *testing.T) {
 			}
 		}
 		s.then(time.Second, node("a", drainedBy(me, s.now.Add(time.Second)), state("blocked")))
+	}
+}
+
+// A surge was started by a request that got no answer, after five others, and the drain is interrupted: it is taken back.
+func TestSurgeIsTakenBackWhoseStartWasNotAnswered(t *testing.T) {
+	s := tell(t, ask("a"), node("a", ours), node("b"), deployment("web", 1), pods("web", "a", 1), budget("web", 1, 1, 1, minAvailable("1")))
+	failed, tried := 0, 0
+	for s.now.Before(start.Add(70*time.Second)) && failed < 6 {
+		for _, a := range s.decide().Actions {
+			if a.Kind == drain.Scale {
+				failed++
+			}
+		}
+		s.answer(answers.Unavailable)
+		s.then(time.Second, node("a", drainedBy(me, s.now.Add(time.Second))))
+	}
+	s.then(time.Second, node("a", drainedBy(me, s.now.Add(time.Second))), deployment("web", 2, surgedBy(me, 1, s.now), at("2"))) // the last was carried out
+	s.led.End(drain.Interrupted)
+	for range 300 {
+		for _, a := range s.decide().Actions {
+			if a.Kind == drain.Scale {
+				tried++
+			}
+			if a.Kind == drain.Mark {
+				s.then(0, node("a", drainedBy(me, s.now), state(a.Record.State), version(a.Record.State)))
+			}
+		}
+		s.answer(answers.Accepted)
+		if s.last.Settled {
+			break
+		}
+		s.then(time.Second)
+	}
+	if tried == 0 {
+		t.Errorf("%d tries to start failed; after the end it is never taken back: settled %t, notes %s", failed, s.last.Settled, s.last.Notes)
+	}
+}
+
+// The same of a scaling down that keeps a record.
+func TestSurgeIsTakenBackWhoseStepWasNotAnswered(t *testing.T) {
+	s := tell(t, ask("a"), node("a", ours), node("b"), deployment("web", 5, surgedBy(me, 2, start)), pods("web", "a", 3, marked(me)), pods("web", "b", 3),
+		budget("web", 6, 5, 5, maxUnavailable("0")))
+	s.then(0, gone("web-a3"))
+	failed, tried := 0, 0
+	for s.now.Before(start.Add(150 * time.Second)) {
+		for _, a := range s.decide().Actions {
+			if a.Kind == drain.Scale {
+				failed++
+			}
+		}
+		s.answer(answers.Unavailable)
+		s.then(time.Second, node("a", drainedBy(me, s.now.Add(time.Second))))
+	}
+	s.led.End(drain.Interrupted)
+	for range 300 {
+		for _, a := range s.decide().Actions {
+			if a.Kind == drain.Scale {
+				tried++
+			}
+			if a.Kind == drain.Mark {
+				s.then(0, node("a", drainedBy(me, s.now), state(a.Record.State), version(a.Record.State)))
+			}
+		}
+		s.answer(answers.Accepted)
+		if s.last.Settled {
+			break
+		}
+		s.then(time.Second)
+	}
+	if tried == 0 {
+		t.Errorf("%d tries failed; after the end it is never taken back: settled %t, notes %s", failed, s.last.Settled, s.last.Notes)
+	}
+}
+
+// The marks of nodes were not answered for a minute when the drain is interrupted: its end is written once the server is back.
+func TestEndIsWrittenAfterAnOutage(t *testing.T) {
+	s := tell(t, ask("a"), node("a", ours), node("b"), statefulSet("db", 3), pod("db-0", ofSet("db"), on("a")), budget("db", 2, 2, 3, minAvailable("2")))
+	failed := 0
+	for s.now.Before(start.Add(5*time.Minute)) && failed < 6 {
+		for _, a := range s.decide().Actions {
+			if a.Kind == drain.Mark {
+				failed++
+			}
+		}
+		s.answer(answers.Unavailable)
+		s.then(time.Second)
+	}
+	s.led.End(drain.Interrupted)
+	tried := 0
+	for range 300 {
+		for _, a := range s.decide().Actions {
+			if a.Kind == drain.Mark {
+				tried++
+				s.then(0, node("a", drainedBy(me, s.now), state(a.Record.State), version(a.Record.State)))
+			}
+		}
+		s.answer(answers.Accepted)
+		if s.last.Settled {
+			break
+		}
+		s.then(time.Second)
+	}
+	if tried == 0 {
+		t.Errorf("%d marks failed in %s; the end is never written: notes %q", failed, s.now.Sub(start), s.last.Notes)
+	}
+}
+
+// A surge whose deletion costs cannot be lowered, since a webhook of pods does not answer, does not clear by itself.
+func TestCostsThatCannotBeLoweredAreStuck(t *testing.T) {
+	s := tell(t, ask("a"), node("a", ours), node("b"), deployment("web", 2, surgedBy(me, 1, start)), pods("web", "a", 1), pods("web", "b", 1), budget("web", 2, 1, 1, maxUnavailable("0")))
+	n := 0
+	for range 3600 {
+		s.then(time.Second, node("a", drainedBy(me, s.now.Add(time.Second))))
+		s.decide()
+		if slices.Contains(deeds(s.last), "mark a blocked") {
+			return
+		}
+		for _, a := range s.open {
+			code := answers.Accepted
+			if a.Kind == drain.LowerCost {
+				n++
+				code = answers.Unavailable
+			}
+			s.led.Answer(a, answers.Answer{Code: code, Message: "webhook away"}, s.now)
+		}
+		s.open = nil
+	}
+	t.Errorf("goes on after an hour, %d tries%s", n, s.where())
+}
+
+// What a busy server refuses for now is tried less and less often, for as long as a maintenance goes on.
+func TestEndOfASurgeIsNotTriedEachSecond(t *testing.T) {
+	s := maintained(t, 0, deployment("web", 2, surgedBy(theirs, 1, start)), pods("web", "b", 2),
+		statefulSet("db", 3), pod("db-0", ofSet("db"), on("a")), budget("db", 2, 2, 3, minAvailable("2")))
+	n := 0
+	for range 3600 {
+		for _, a := range s.decide().Actions {
+			if a.Kind == drain.Scale {
+				n++
+			}
+		}
+		for _, a := range s.open {
+			code := answers.Accepted
+			if a.Kind == drain.Scale {
+				code = answers.RefusedForNow
+			}
+			s.led.Answer(a, answers.Answer{Code: code}, s.now)
+		}
+		s.open = nil
+		s.beat(time.Second)
+	}
+	if n > 400 {
+		t.Errorf("%d scalings in an hour", n)
 	}
 }

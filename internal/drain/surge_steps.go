@@ -418,6 +418,11 @@ func (d *decider) costsLowered(s *surge) bool {
 	restored := d.costsRestored(s.deployment, s.leaving)
 	own := slices.DeleteFunc(slices.Clone(s.leaving), func(p *snapshot.Pod) bool { return s.memberOf(p) != nil })
 	lowered, marked := d.lowerCosts(own), d.membersMarked(s)
+	for _, p := range own {
+		if _, t := d.standing(LowerCost, p.UID, p.ResourceVersion); t.tired() && s.waiting.Reason == "" {
+			s.waiting = d.failing(t, "the deletion cost of pod "+p.Name+" cannot be lowered", p.Namespace)
+		}
+	}
 	return restored && lowered && marked
 }
 
@@ -456,7 +461,7 @@ func (d *decider) rescale(s *surge, to int32, removes bool, why string) {
 	w := s.deployment
 	to = max(to, w.Surge.Was)
 	if s.scaler != nil && d.ours(s.scaler.Surge) {
-		d.try(restoreMin(s.scaler, w))
+		d.lowerMin(s)
 		return
 	}
 	var record *snapshot.SurgeRecord
@@ -470,12 +475,24 @@ func (d *decider) rescale(s *surge, to int32, removes bool, why string) {
 		a.removes = s.leaving
 	}
 	if _, t := d.standing(a.Kind, a.Target(), a.version()); t.tired() {
-		until := t.failing.Add(lateWrites)
-		d.wake(until)
-		s.waiting = Blocker{
-			Reason: SurgeStarting, Message: fmt.Sprintf("%s cannot be scaled down to %d: %s", w.Name, to, t.answer.Message),
-			Remedy: refusalRemedy(t, w.Namespace), Dead: !d.Now.Before(until),
-		}
+		s.waiting = d.failing(t, fmt.Sprintf("%s cannot be scaled down to %d", w.Name, to), w.Namespace)
 	}
 	d.try(a)
+}
+
+// lowerMin gives the autoscaler of a surged Deployment its own minimum back, so that it lets the Deployment be scaled down.
+func (d *decider) lowerMin(s *surge) {
+	back := restoreMin(s.scaler, s.deployment)
+	s.waiting = Blocker{Reason: SurgeStarting, Message: fmt.Sprintf("autoscaler %s gets its minimum of %d back, so that its pods can be removed", s.scaler.Name, back.Replicas), Remedy: "wait"}
+	if _, t := d.standing(back.Kind, back.Target(), back.version()); t.tired() {
+		s.waiting = d.failing(t, fmt.Sprintf("autoscaler %s cannot be given its minimum of %d back", s.scaler.Name, back.Replicas), s.scaler.Namespace)
+	}
+	d.tryOrStop(s, back)
+}
+
+// failing says what a step of a surge waits for that was tried in vain: what has failed for lateWrites does not clear by itself.
+func (d *decider) failing(t *try, what, namespace string) Blocker {
+	until := t.failing.Add(lateWrites)
+	d.wake(until)
+	return Blocker{Reason: SurgeStarting, Message: what + ": " + t.answer.Message, Remedy: refusalRemedy(t, namespace), Dead: !d.Now.Before(until)}
 }

@@ -110,3 +110,52 @@ func TestSurgeThatMayNotEndHoldsNoOthers(t *testing.T) {
 	s.answer(answers.Denied)
 	s.expect("evict db-0")
 }
+
+// A pod that goes once another one is ready is not stuck, also where a surge is.
+func TestPodThatWaitsForAnotherIsNotStuck(t *testing.T) {
+	ofDB := func(p *snapshot.Pod) { p.Labels = map[string]string{"app": "web"} }
+	s := tell(t, ask("a"), node("a", ours), node("b"), deployment("web", 3, surgedBy(me, 2, start)), pods("web", "a", 2, marked(me)), pods("web", "b", 2),
+		statefulSet("db", 2), pod("db-0", on("a"), ofSet("db"), ofDB), pod("db-1", on("b"), ofSet("db"), ofDB, unready), budget("web", 5, 4, 5, minAvailable("4")))
+	s.decide()
+	s.answer(answers.Accepted)
+	for range 24 {
+		s.then(15*time.Second, node("a", drainedBy(me, s.now.Add(15*time.Second))))
+		s.decide()
+		s.answer(answers.Accepted)
+	}
+	for _, b := range s.status("db-0").Blockers {
+		if b.Dead {
+			t.Errorf("db-0: %s Dead: %s; %s; outcome %q", b.Reason, b.Message, b.Remedy, s.last.Outcome)
+		}
+	}
+	s.then(15*time.Second, node("a", drainedBy(me, s.now.Add(15*time.Second))), pod("db-1", on("b"), ofSet("db"), ofDB), budget("web", 6, 4, 5, minAvailable("4"), budgetVersion("2")))
+	s.expect("evict db-0")
+}
+
+// A budget's status does not show the surge of another drain yet, nor a pod that has failed.
+func TestNeedsByAStaleStatus(t *testing.T) {
+	ofDB := func(p *snapshot.Pod) { p.Labels = map[string]string{"app": "web"} }
+	s := tell(t, ask("a"), node("a", ours), node("b"), node("c", drainedBy("other", start)), deployment("web", 2, surgedBy("other", 1, start)), pods("web", "c", 1, marked("other")), pods("web", "b", 1),
+		statefulSet("db", 2), pod("db-0", on("a"), ofSet("db"), ofDB), pod("db-1", on("b"), ofSet("db"), ofDB, unready),
+		budget("web", 3, 2, 3, maxUnavailable("1")))
+	s.decide()
+	for _, a := range s.last.Actions {
+		if a.Kind == drain.Evict {
+			t.Errorf("evict %s: once the surge is over one of web, db-0 and db-1 is healthy; maxUnavailable 1 of 3 needs 2", a.Pod.Name)
+		}
+	}
+}
+
+// The same where many are surged.
+func TestNeedsByAStatusWithoutTheSurge(t *testing.T) {
+	ofDB := func(p *snapshot.Pod) { p.Labels = map[string]string{"app": "web"} }
+	s := tell(t, ask("a"), node("a", ours), node("b"), node("c", drainedBy("other", start)), deployment("web", 6, surgedBy("other", 3, start)), pods("web", "c", 3, marked("other")), pods("web", "b", 1),
+		statefulSet("db", 3), pod("db-0", on("a"), ofSet("db"), ofDB), pod("db-1", on("b"), ofSet("db"), ofDB), pod("db-2", on("b"), ofSet("db"), ofDB, unready),
+		budget("web", 6, 5, 6, maxUnavailable("1")))
+	s.decide()
+	for _, a := range s.last.Actions {
+		if a.Kind == drain.Evict {
+			t.Errorf("evict %s", a.Pod.Name)
+		}
+	}
+}
