@@ -292,7 +292,8 @@ func backoff(answer answers.Answer, count int) time.Duration {
 	case answers.Unavailable:
 		return doubled(time.Second, 30*time.Second)
 	case answers.RefusedForNow:
-		return doubled(time.Second, 10*time.Second)
+		count -= mostUndoTries // what is given up after as many is not tried less often before
+		return doubled(time.Second, 30*time.Second)
 	case answers.Denied:
 		return doubled(5*time.Second, 2*time.Minute)
 	case answers.Accepted, answers.Gone, answers.RefusedByBudget, answers.SeveralBudgets, answers.NamespaceTerminating, answers.Forbidden, answers.Rejected:
