@@ -1,13 +1,13 @@
 package snapshot
 
 import (
+	"maps"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/selection"
-	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 )
 
 // Obstacles to a placement, in the words of the scheduler's own messages.
@@ -20,36 +20,58 @@ const (
 
 // Placement is where the scheduler may put pods like one: what is asked of many nodes is read once.
 type Placement struct {
-	pod      *Pod
-	affinity *nodeaffinity.LazyErrorNodeSelector // nil: none is required
-	labels   labels.Selector                     // selects every node that the pod's selector and affinity name, and maybe more
+	pod    *Pod
+	terms  []affinityTerm  // of the required node affinity, one of which a node must match
+	labels labels.Selector // selects every node that the pod's selector and affinity name, and maybe more
 }
 
-// PlacementOf returns that of pods like p.
+// PlacementOf returns that of pods like p. What it costs grows with what they ask for, and not faster.
 func PlacementOf(p *Pod) Placement {
-	in := Placement{pod: p, labels: labelsOf(p)}
-	if p.NodeAffinity != nil {
-		in.affinity = nodeaffinity.NewLazyErrorNodeSelector(p.NodeAffinity)
-	}
-	return in
+	return Placement{pod: p, terms: termsOf(p.NodeAffinity), labels: labelsOf(p)}
 }
 
-// labelsOf is what the pod asks of the labels of a node, as far as a label selector can say it: that of one of several terms it cannot.
+// LongestSelector is the longest label selector that is sent to an apiserver, in bytes: tenants write them, and a request has a limit.
+const LongestSelector = 2 << 10
+
+// labelsOf is what the pod asks of the labels of a node, as far as a label selector can say it that is no longer than LongestSelector: that of
+// one of several terms it cannot. What it leaves out makes it select more.
 func labelsOf(p *Pod) labels.Selector {
-	asked := labels.Set(p.NodeSelector).AsSelector()
-	if p.NodeAffinity == nil || len(p.NodeAffinity.NodeSelectorTerms) != 1 {
-		return asked
+	var asked selectorParts
+	for _, key := range slices.Sorted(maps.Keys(p.NodeSelector)) {
+		asked.add(key, selection.Equals, p.NodeSelector[key])
 	}
-	for _, r := range p.NodeAffinity.NodeSelectorTerms[0].MatchExpressions {
-		operator, known := selectorOperators[r.Operator]
-		if !known {
-			continue
-		}
-		if requirement, err := labels.NewRequirement(r.Key, operator, r.Values); err == nil {
-			asked = asked.Add(*requirement)
+	if p.NodeAffinity != nil && len(p.NodeAffinity.NodeSelectorTerms) == 1 {
+		for _, r := range p.NodeAffinity.NodeSelectorTerms[0].MatchExpressions {
+			if operator, known := selectorOperators[r.Operator]; known {
+				asked.add(r.Key, operator, r.Values...)
+			}
 		}
 	}
-	return asked
+	return labels.NewSelector().Add(asked.all...)
+}
+
+// selectorParts are requirements that one selector has room for.
+type selectorParts struct {
+	all    []labels.Requirement
+	length int // of all, in bytes
+}
+
+// add enters a requirement, unless it is not valid or there is no room for it.
+func (s *selectorParts) add(key string, operator selection.Operator, values ...string) {
+	length := len(key)
+	for _, value := range values {
+		length += len(value)
+	}
+	if s.length+length > LongestSelector {
+		return
+	}
+	requirement, err := labels.NewRequirement(key, operator, values)
+	if err != nil {
+		return
+	}
+	if length = len(requirement.String()) + len(","); s.length+length <= LongestSelector {
+		s.all, s.length = append(s.all, *requirement), s.length+length
+	}
 }
 
 // selectorOperators are what label selectors call the operators of node affinity.
@@ -58,7 +80,8 @@ var selectorOperators = map[corev1.NodeSelectorOperator]selection.Operator{
 	corev1.NodeSelectorOpExists: selection.Exists, corev1.NodeSelectorOpDoesNotExist: selection.DoesNotExist,
 }
 
-// Selector is a label selector of all nodes on which the scheduler may put such a pod, and maybe of others; "": of all nodes.
+// Selector is a label selector of all nodes on which the scheduler may put such a pod, and maybe of others; "": of all nodes. It is no longer
+// than LongestSelector.
 func (in *Placement) Selector() string { return in.labels.String() }
 
 // Selects reports whether Selector selects the node.
@@ -123,9 +146,9 @@ func (in *Placement) selects(n *Node) bool {
 			return false
 		}
 	}
-	if in.affinity == nil {
+	if in.pod.NodeAffinity == nil {
 		return true
 	}
-	found, err := in.affinity.Match(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: n.Name, Labels: n.Labels}})
-	return err == nil && found
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: n.Name, Labels: n.Labels}}
+	return slices.ContainsFunc(in.terms, func(t affinityTerm) bool { return t.matches(node) })
 }
