@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
 	utilnet "k8s.io/apimachinery/pkg/util/net"
+	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/pager"
 
@@ -146,8 +147,12 @@ func list[O, L runtime.Object](l *Look, by func(context.Context, metav1.ListOpti
 	}
 }
 
-// named makes a request that reads the object of a name, if there is one, and hands it to set.
+// named makes a request that reads the object of a name, if there is one, and hands it to set. Of a name that is longer than any may be, as
+// that of an owner or a claim can be, there is none.
 func named[O, L runtime.Object](l *Look, by func(context.Context, metav1.ListOptions) (L, error), name string, set func(O)) request {
+	if len(name) > validation.DNS1123SubdomainMaxLength {
+		return func(context.Context) error { return nil }
+	}
 	return list(l, by, metav1.ListOptions{FieldSelector: fields.OneTermEqualSelector(metav1.ObjectNameField, name).String()}, set)
 }
 

@@ -58,7 +58,7 @@ func (l *Look) Owned(ctx context.Context, namespace, kind, name string) error {
 	if of, known := workloadKinds[kind]; known {
 		by := func(s *metav1.LabelSelector) {
 			if parsed, err := metav1.LabelSelectorAsSelector(s); err == nil && s != nil {
-				selector = parsed
+				selector = sendable(parsed)
 			}
 		}
 		if err := l.want(ctx, of.resource, namespace, name, of.get(l, namespace, name, by)); err != nil {
@@ -66,6 +66,14 @@ func (l *Look) Owned(ctx context.Context, namespace, kind, name string) error {
 		}
 	}
 	return l.OwnedBy(ctx, namespace, selector)
+}
+
+// sendable is a selector, or one of everything where its author has made it too long.
+func sendable(selector labels.Selector) labels.Selector {
+	if len(selector.String()) > snapshot.LongestSelector {
+		return labels.Everything()
+	}
+	return selector
 }
 
 // OwnedBy reads the pods of a namespace that a selector selects, and what they belong to.
@@ -113,7 +121,7 @@ func (l *Look) Around(ctx context.Context, namespace string, subjects []*snapsho
 
 // under reads the pods that a budget counts, and of those that are not ready the nodes and owners.
 func (l *Look) under(ctx context.Context, b *snapshot.Budget) error {
-	if err := l.Pods(ctx, b.Namespace, b.Selector); err != nil {
+	if err := l.Pods(ctx, b.Namespace, sendable(b.Selector)); err != nil {
 		return err
 	}
 	unready := slices.DeleteFunc(slices.Clone(l.cluster.PodsIn(b.Namespace)), func(p *snapshot.Pod) bool {

@@ -168,7 +168,7 @@ func (w *world) drawTemplate(namespace, name string, labels map[string]string) c
 	case "all":
 		pod.Spec.Tolerations = []corev1.Toleration{{Operator: corev1.TolerationOpExists}}
 	}
-	switch draw(w, "placed", "", "", "", "zone", "pool", "host", "affinity", "node") {
+	switch draw(w, "placed", "", "", "", "zone", "pool", "host", "affinity", "large affinity", "node") {
 	case "zone":
 		pod.Spec.NodeSelector = map[string]string{corev1.LabelTopologyZone: draw(w, "zone", "z0", "z1")}
 	case "pool":
@@ -176,9 +176,9 @@ func (w *world) drawTemplate(namespace, name string, labels map[string]string) c
 	case "host":
 		pod.Spec.NodeSelector = map[string]string{corev1.LabelHostname: w.targets[0]}
 	case "affinity":
-		pod.Spec.Affinity = &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{
-			NodeSelectorTerms: []corev1.NodeSelectorTerm{{MatchExpressions: []corev1.NodeSelectorRequirement{{Key: "pool", Operator: corev1.NodeSelectorOpNotIn, Values: []string{"b"}}}}},
-		}}}
+		pod.Spec.Affinity = notInPool("b", 0)
+	case "large affinity": // more than a selector has room for
+		pod.Spec.Affinity = notInPool("b", snapshot.LongestSelector/4)
 	case "node":
 		pod.Spec.NodeName = draw(w, "named", w.nodes...)
 	}
@@ -190,6 +190,18 @@ func (w *world) drawTemplate(namespace, name string, labels map[string]string) c
 	}
 	pod.Spec.TerminationGracePeriodSeconds = new(draw(w, "grace", int64(30), 0, 300))
 	return corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: pod.Spec}
+}
+
+// notInPool is an affinity to nodes that are not in a pool, and have none of so many other labels, which none has.
+func notInPool(pool string, others int) *corev1.Affinity {
+	var term corev1.NodeSelectorTerm
+	for i := range others {
+		term.MatchExpressions = append(term.MatchExpressions, corev1.NodeSelectorRequirement{Key: fmt.Sprintf("not-on-%d", i), Operator: corev1.NodeSelectorOpDoesNotExist})
+	}
+	term.MatchExpressions = append(term.MatchExpressions, corev1.NodeSelectorRequirement{Key: "pool", Operator: corev1.NodeSelectorOpNotIn, Values: []string{pool}})
+	return &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{
+		RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{term}},
+	}}
 }
 
 // newPod is a pod that is not bound.

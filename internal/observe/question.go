@@ -7,6 +7,8 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
+
+	"usher.sh/usher/internal/snapshot"
 )
 
 // question is what a feed reads: the objects of a resource, in one namespace or in all (""), that selectors select, or all ("").
@@ -23,23 +25,26 @@ func (q question) whole() question { return question{resource: q.resource, names
 
 // ofName reads the object of a name.
 func ofName(r resource, namespace, name string) question {
-	return question{resource: r, namespace: namespace, fields: fields.OneTermEqualSelector(metav1.ObjectNameField, name).String()}
+	return question{resource: r, namespace: namespace, fields: fields.OneTermEqualSelector(metav1.ObjectNameField, name).String()}.bounded()
 }
 
 // onNode reads the pods of a node.
 func onNode(name string) question {
-	return question{resource: pods, fields: fields.OneTermEqualSelector("spec.nodeName", name).String()}
+	return question{resource: pods, fields: fields.OneTermEqualSelector("spec.nodeName", name).String()}.bounded()
 }
-
-// longestSelector is the longest that is sent, in bytes: what its author makes longer is answered by reading all of the namespace.
-const longestSelector = 2 << 10
 
 // selectedBy reads the objects of a namespace that a label selector selects.
 func selectedBy(r resource, namespace, selector string) question {
-	if len(selector) > longestSelector {
-		selector = ""
+	return question{resource: r, namespace: namespace, labels: selector}.bounded()
+}
+
+// bounded is the question as it can be sent: one whose author makes its selectors too long is answered by reading all of the namespace. Names
+// are too: that of an owner or a claim may be anything.
+func (q question) bounded() question {
+	if len(q.fields)+len(q.labels) > snapshot.LongestSelector {
+		return q.whole()
 	}
-	return question{resource: r, namespace: namespace, labels: selector}
+	return q
 }
 
 func compareQuestions(a, b question) int {
