@@ -25,14 +25,16 @@
 //	a governed pod                 evictionrequests, evictions and evictionpolicies of the namespace
 //	a pod that may go elsewhere    one node that may run it: a list of 20 nodes with the labels that it asks
 //	                               for, and one of them by name; where none of them may, all with the labels
-//	a pod elsewhere that such a
-//	budget counts, not ready       its node and its owner by name
+//	a pod elsewhere that such a    its owner by name, and the pods that this one selects while it is not settled;
+//	budget counts                  its node by name while it is not ready
 //	a Deployment that is surged    its autoscalers, budgets and pods
 //
-// From eight objects by name of a resource and a namespace on, all of the namespace are watched, and from 500 feeds of a resource
-// on, all of the resource. Of more than 200 nodes, everything is.
+// Where more than eight feeds would read some objects of a resource and a namespace, by names or by selectors, all of the namespace are watched,
+// and from 500 feeds of a resource on, all of the resource. Of more than 200 nodes, everything is. So is what a selector of more than 2 KiB would
+// select: all of its namespace, or of nodes those that the first 2 KiB of it select. A feed ends once another one shows all that it shows: who
+// may write objects decides how many selectors there are, and what is written on an object comes by each that selects it.
 //
-// Where more than three budgets count one pod, all pods of its namespace are watched in place of those of each further budget.
+// What was needed because of an owner is forgotten once nothing has it, and it is not there.
 //
 // What several feeds show of one object is merged: the newest state counts, what was seen gone stays gone, and what a label selector
 // selects no longer stays while another feed shows it. One state of a pod is kept once. What has turned out to be needed, and has not

@@ -1,8 +1,8 @@
 package observe
 
 // Limited returns the options with other limits than the usual ones.
-func (o Options) Limited(named, feeds, sample int) Options {
-	o.limits = limits{named, feeds, sample}
+func (o Options) Limited(selecting, feeds, sample int) Options {
+	o.limits = limits{selecting, feeds, sample}
 	return o
 }
 

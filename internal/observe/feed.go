@@ -20,6 +20,8 @@ type feed struct {
 	question question
 	cancel   context.CancelFunc
 	shows    func(id string) bool // whether it shows an object
+	within   func(*feed) bool     // whether another one shows all that it shows
+	ended    bool                 // another one shows all that it did: what comes still is not taken in
 	synced   bool
 	final    bool      // it will not be read in this run: forbidden, or not served
 	asked    time.Time // when it was started
@@ -68,7 +70,10 @@ const leastWatch = 30 * time.Minute
 // open enters the feed of a question. The caller holds the lock.
 func (o *Observer) open(q question) (context.Context, *feed) {
 	ctx, cancel := context.WithCancel(klog.NewContext(o.ctx, logr.Discard()))
-	f := &feed{question: q, cancel: cancel, shows: func(string) bool { return false }, asked: o.now(), late: o.begun}
+	f := &feed{
+		question: q, cancel: cancel, asked: o.now(), late: o.begun,
+		shows: func(string) bool { return false }, within: func(*feed) bool { return true },
+	}
 	o.feeds[q] = f
 	o.byResource[q.resource] = append(o.byResource[q.resource], f)
 	o.noteGap(q.resource)
@@ -80,7 +85,7 @@ func watchKind[O runtime.Object, T any, L runtime.Object](o *Observer, q questio
 	ctx, f := o.open(q)
 	ended := func(verb string, err error) { o.recordEnd(ctx, f, verb, err) }
 	target := &store[O, T]{observer: o, feed: f, kind: k, known: map[string]*T{}}
-	f.shows = target.shows
+	f.shows, f.within = target.shows, target.within
 	silent := logr.Discard()
 	source := listWatch(o.client, selected[L]{api, q}, &o.cannotStream, ended)
 	reflector := cache.NewReflectorWithOptions(source, sample, target,
@@ -98,6 +103,7 @@ func (o *Observer) sync(f *feed) {
 		o.cluster.SetNodesRead(q.labels)
 		o.cluster.SetPartial(nodes.name, o.cluster.Partial(nodes.name) && q.labels != "")
 	}
+	o.covered[f.question.resource] = o.covered[f.question.resource] || f.question == f.question.whole()
 	o.noteLeases(f)
 	o.noteGap(f.question.resource)
 }

@@ -112,7 +112,7 @@ func newComparison(w *world) *comparison {
 	}
 	feeds := draw(w, "most feeds", 500, 500, 500, 6)
 	c.selects = feeds == 500
-	c.narrow = start(observe.Options{Nodes: w.targets}.Limited(draw(w, "most by name", 1, 8), feeds, draw(w, "sample", 1, 2, 20)))
+	c.narrow = start(observe.Options{Nodes: w.targets}.Limited(draw(w, "most selecting", 1, 8), feeds, draw(w, "sample", 1, 2, 20)))
 	c.wide = start(observe.Options{})
 	return c
 }

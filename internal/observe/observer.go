@@ -47,6 +47,7 @@ type Observer struct {
 	asked      map[question]bool // what is to have a feed, and whether decisions wait for it
 	feeds      map[question]*feed
 	byResource map[resource][]*feed
+	covered    map[resource]bool // of which a feed may show all that others do
 	absences   absences
 	pods       podPool   // has its own lock
 	answered   bool      // the apiserver has answered at least once
@@ -85,6 +86,7 @@ func newObserver(options Options) *Observer {
 		asked:      map[question]bool{},
 		feeds:      map[question]*feed{},
 		byResource: map[resource][]*feed{},
+		covered:    map[resource]bool{},
 		absences:   absences{known: map[objectID]absence{}},
 	}
 	if o.now == nil {

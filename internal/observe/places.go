@@ -14,9 +14,15 @@ import (
 // places are the nodes to which pods may go that ask for the same labels. One node is enough for each such pod, which is watched: it is
 // found by a sample. Where a sample has none for a pod, all nodes with the labels are watched.
 type places struct {
-	pods    map[snapshot.OwnerKey][]*snapshot.Pod // one for each owner and template: what a node is asked of it, and nothing else
-	samples int                                   // that were taken
-	chosen  []question                            // the nodes that the last sample gave
+	pods    map[snapshot.OwnerKey][]asking // one for each owner and template
+	samples int                            // that were taken
+	chosen  []question                     // the nodes that the last sample gave
+}
+
+// asking is what pods ask of a node.
+type asking struct {
+	pod       *snapshot.Pod // what is asked, and nothing else
+	placement snapshot.Placement
 }
 
 // mostSamples is how often a place is looked for by a sample, where the former ones were lost.
@@ -31,12 +37,13 @@ func (o *Observer) needPlace(p *snapshot.Pod) {
 	selector := placement.Selector()
 	of := o.scope.places[selector]
 	if of == nil {
-		of = &places{pods: map[snapshot.OwnerKey][]*snapshot.Pod{}}
+		of = &places{pods: map[snapshot.OwnerKey][]asking{}}
 		o.scope.places[selector] = of
 	}
 	known := of.pods[p.OwnerKey()]
-	if !slices.ContainsFunc(known, func(other *snapshot.Pod) bool { return samePlaces(other, p) }) {
-		of.pods[p.OwnerKey()] = append(known, &snapshot.Pod{NodeSelector: p.NodeSelector, NodeAffinity: p.NodeAffinity, Tolerations: p.Tolerations})
+	if !slices.ContainsFunc(known, func(other asking) bool { return samePlaces(other.pod, p) }) {
+		asked := &snapshot.Pod{NodeSelector: p.NodeSelector, NodeAffinity: p.NodeAffinity, Tolerations: p.Tolerations}
+		of.pods[p.OwnerKey()] = append(known, asking{asked, snapshot.PlacementOf(asked)})
 		o.scope.unplaced = true
 	}
 }
@@ -45,6 +52,15 @@ func (o *Observer) needPlace(p *snapshot.Pod) {
 func samePlaces(p, other *snapshot.Pod) bool {
 	return reflect.DeepEqual(p.Tolerations, other.Tolerations) &&
 		reflect.DeepEqual(p.NodeSelector, other.NodeSelector) && reflect.DeepEqual(p.NodeAffinity, other.NodeAffinity)
+}
+
+// forget forgets what an owner's pods do not ask any more, and reports whether nothing is left.
+func (p *places) forget(owner snapshot.OwnerKey, asked func(snapshot.OwnerKey, *snapshot.Pod) bool) bool {
+	p.pods[owner] = slices.DeleteFunc(p.pods[owner], func(known asking) bool { return !asked(owner, known.pod) })
+	if len(p.pods[owner]) == 0 {
+		delete(p.pods, owner)
+	}
+	return len(p.pods) == 0
 }
 
 // findPlaces looks for places that are not known, or were lost.
@@ -80,10 +96,10 @@ func (p *places) sample(selector string) question {
 func (o *Observer) lacking(of *places, place func(*snapshot.Placement) bool) bool {
 	lacks := false
 	for _, pods := range of.pods {
-		for _, p := range pods {
-			placement := snapshot.PlacementOf(p)
-			if !o.cluster.AnyNode(func(n *snapshot.Node) bool { return o.takes(n, &placement) }) {
-				lacks = place == nil || !place(&placement) || lacks
+		for i := range pods {
+			placement := &pods[i].placement
+			if !o.cluster.AnyNode(func(n *snapshot.Node) bool { return o.takes(n, placement) }) {
+				lacks = place == nil || !place(placement) || lacks
 			}
 		}
 	}
@@ -116,12 +132,20 @@ func (o *Observer) sampleNodes(q question) {
 	})
 }
 
-// choose has nodes of a sample watched, as few as the pods need, or all with the labels where it does not have enough.
+// choose has nodes of a sample watched, as few as the pods need, or all with the labels where it does not have enough. The sample has no more
+// to bring then.
 func (o *Observer) choose(f *feed, sample []corev1.Node) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	selector := f.question.labels
-	of := o.scope.places[selector]
+	if of := o.scope.places[f.question.labels]; of != nil {
+		o.chooseOf(of, f.question.labels, sample)
+	}
+	o.end(f)
+	o.finish(nodes)
+	o.step()
+}
+
+func (o *Observer) chooseOf(of *places, selector string, sample []corev1.Node) {
 	chosen := map[string]bool{}
 	lacks := o.lacking(of, func(placement *snapshot.Placement) bool {
 		fits := func(n corev1.Node) bool { return o.takes(NodeFacts(&n), placement) }
@@ -143,7 +167,4 @@ func (o *Observer) choose(f *feed, sample []corev1.Node) {
 	if lacks {
 		o.ask(question{resource: nodes, labels: selector})
 	}
-	o.sync(f)
-	o.finish(nodes)
-	o.step()
 }

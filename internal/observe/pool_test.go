@@ -161,8 +161,13 @@ func TestPlacesKeepNoPods(t *testing.T) {
 	p.Owner = snapshot.Owner{APIVersion: "apps/v1", Kind: "StatefulSet", Name: "web", UID: "of-web"}
 	o.needPlace(&p)
 	for _, of := range o.scope.places {
-		if diff := cmp.Diff([]*snapshot.Pod{&asked}, of.pods[p.OwnerKey()]); diff != "" {
-			t.Errorf("what is kept of the pod (-want +got):\n%s", diff)
+		for _, kept := range of.pods[p.OwnerKey()] {
+			if diff := cmp.Diff(&asked, kept.pod); diff != "" {
+				t.Errorf("what is kept of the pod (-want +got):\n%s", diff)
+			}
+		}
+		if kept := len(of.pods[p.OwnerKey()]); kept != 1 {
+			t.Errorf("of the pod %d are kept", kept)
 		}
 	}
 	if len(o.scope.places) != 1 {

@@ -54,14 +54,15 @@ func compareQuestions(a, b question) int {
 	)
 }
 
-// limits are how many feeds read single objects of a resource in one namespace before all of the namespace is read, how many feeds
-// of a resource there are before all of it is, and how many nodes a sample has.
+// limits are how many feeds read some objects of a resource in one namespace before all of the namespace is read, how many feeds of a resource
+// there are before all of it is, and how many nodes a sample has. Tenants decide how many names and selectors there are of their namespace, and
+// how many of these select one object.
 type limits struct {
-	named, feeds, sample int
+	selecting, feeds, sample int
 }
 
 func (l limits) orUsual() limits {
-	return limits{cmp.Or(l.named, maxNamed), cmp.Or(l.feeds, 500), cmp.Or(l.sample, 20)}
+	return limits{cmp.Or(l.selecting, maxNamed), cmp.Or(l.feeds, 500), cmp.Or(l.sample, 20)}
 }
 
 // ask notes a question, which has its feed when what is being done under the lock is done: that brings many at once. The caller holds
@@ -92,20 +93,20 @@ func (o *Observer) flush() {
 		waited := maps.Clone(o.asked)
 		clear(o.asked)
 		all := slices.SortedFunc(maps.Keys(waited), compareQuestions)
-		byName := o.byName(all)
+		selecting := o.selecting(all)
 		for _, q := range all {
-			o.start(o.widened(q, byName), waited[q])
+			o.start(o.widened(q, selecting), waited[q])
 		}
 	}
 }
 
 // widened is a question, or the one that is asked in place of so many like it.
-func (o *Observer) widened(q question, byName map[question]int) question {
+func (o *Observer) widened(q question, selecting map[question]int) question {
 	switch here := q.whole(); {
 	case q.sample > 0:
 	case len(o.feedsOf(q.resource)) >= o.limits.feeds:
 		return question{resource: q.resource}
-	case q.fields != "" && q.namespace != "" && byName[here] > o.limits.named:
+	case selecting[here] > o.limits.selecting:
 		return here
 	}
 	return q
@@ -124,11 +125,11 @@ func (o *Observer) start(q question, waits bool) {
 	f.aside = f.aside && !waits
 }
 
-// byName counts the objects of each resource in each namespace that are, or are to be, read by their names.
-func (o *Observer) byName(fresh []question) map[question]int {
+// selecting counts by what reads all of a resource and a namespace the questions that read, or are to read, some of it.
+func (o *Observer) selecting(fresh []question) map[question]int {
 	counts := map[question]int{}
 	count := func(q question) {
-		if q.fields != "" && q.namespace != "" {
+		if q.namespace != "" && q != q.whole() {
 			counts[q.whole()]++
 		}
 	}

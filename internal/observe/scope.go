@@ -14,10 +14,10 @@ type scope struct {
 	wide  bool            // everything is read of each resource that is needed
 
 	owners  map[snapshot.OwnerKey]depth
-	ruled   map[string]map[string]labels.Selector // of the pods of Deployments whose pods are needed, by namespace and text
-	raised  map[snapshot.Key]bool                 // Deployments whose autoscaler a drain has changed
-	scanned map[snapshot.Key]string               // budgets for which pods on the nodes were looked for, by what selectors
-	counted map[snapshot.Key]string               // those that count one, by what selectors
+	ruled   map[string]map[snapshot.OwnerKey]labels.Selector // of the pods of Deployments whose pods are needed, by namespace; it never changes
+	raised  map[snapshot.Key]string                          // Deployments by the autoscalers of theirs that a drain has changed
+	scanned map[snapshot.Key]string                          // budgets for which pods on the nodes were looked for, by what selectors
+	counted map[snapshot.Key]string                          // those that count one, by what selectors
 
 	places   map[string]*places // by label selector
 	unplaced bool               // a pod has come for which no place was looked for yet
@@ -27,8 +27,8 @@ func newScope(nodes []string) scope {
 	return scope{
 		nodes:   set(nodes),
 		owners:  map[snapshot.OwnerKey]depth{},
-		ruled:   map[string]map[string]labels.Selector{},
-		raised:  map[snapshot.Key]bool{},
+		ruled:   map[string]map[snapshot.OwnerKey]labels.Selector{},
+		raised:  map[snapshot.Key]string{},
 		scanned: map[snapshot.Key]string{},
 		counted: map[snapshot.Key]string{},
 		places:  map[string]*places{},
@@ -39,8 +39,9 @@ func newScope(nodes []string) scope {
 type depth int
 
 const (
-	alone    depth = iota + 1 // it, and what it belongs to
-	withPods                  // its pods as well
+	alone     depth = iota + 1 // it, and what it belongs to
+	unsettled                  // its pods as well, once it may have more than it is to keep
+	withPods                   // its pods as well
 )
 
 // owners are the resources of the kinds of owners that are read.
@@ -85,7 +86,7 @@ func (o *Observer) seePod(p *snapshot.Pod) {
 func (o *Observer) needPod(p *snapshot.Pod) {
 	o.ask(question{resource: budgets, namespace: p.Namespace})
 	for _, b := range o.cluster.BudgetsFor(p) {
-		o.count(b, p)
+		o.count(b)
 	}
 	o.needOwner(p.Namespace, p.Owner, withPods)
 	o.needPlace(p)
@@ -126,18 +127,18 @@ func (o *Observer) seeWorkload(w *snapshot.Workload) {
 	if much := o.scope.owners[w.AsOwner()]; much > 0 {
 		o.needOf(w, much)
 	}
-	if w.Surge != nil || w.SurgeError != "" || w.Kind == "Deployment" && o.scope.raised[w.Key()] {
+	if w.Surge != nil || w.SurgeError != "" || w.Kind == "Deployment" && o.isRaised(w.Key()) {
 		o.needScaled(w)
 	}
 }
 
-// needOf asks for what a workload belongs to, and for its pods.
+// needOf asks for what a workload belongs to, and for its pods. Of one that is settled and not surged these are as many as it is to keep.
 func (o *Observer) needOf(w *snapshot.Workload, much depth) {
 	if w.Kind == "ReplicaSet" {
 		o.needOwner(w.Namespace, w.Owner, much)
 	}
 	switch {
-	case much < withPods || w.Kind == "DaemonSet":
+	case much < unsettled || much == unsettled && w.Settled || w.Kind == "DaemonSet":
 	case w.Kind == "Deployment":
 		o.rule(w)
 	case w.Kind == "ReplicaSet" && o.belongs(w):
@@ -174,14 +175,17 @@ func (o *Observer) needOrphans() {
 // rule asks for the pods of a Deployment. Which of its ReplicaSets have some is seen by them.
 func (o *Observer) rule(w *snapshot.Workload) {
 	o.ask(selectedBy(pods, w.Namespace, w.Selector))
+	if o.scope.ruled[w.Namespace][w.AsOwner()] != nil {
+		return
+	}
 	selector, err := labels.Parse(w.Selector)
-	if err != nil || o.scope.ruled[w.Namespace][w.Selector] != nil {
+	if err != nil {
 		return
 	}
 	if o.scope.ruled[w.Namespace] == nil {
-		o.scope.ruled[w.Namespace] = map[string]labels.Selector{}
+		o.scope.ruled[w.Namespace] = map[snapshot.OwnerKey]labels.Selector{}
 	}
-	o.scope.ruled[w.Namespace][w.Selector] = selector
+	o.scope.ruled[w.Namespace][w.AsOwner()] = selector
 	for _, p := range o.cluster.PodsIn(w.Namespace) {
 		o.needNear(p)
 	}
@@ -196,17 +200,31 @@ func (o *Observer) needScaled(w *snapshot.Workload) {
 
 // seeAutoscaler asks for the Deployment whose autoscaler a drain has changed. The caller holds the lock.
 func (o *Observer) seeAutoscaler(a *snapshot.Autoscaler) {
-	key := snapshot.Key{Namespace: a.Namespace, Name: a.TargetName}
-	if o.scope.wide || a.Surge == nil && a.SurgeError == "" || a.TargetKind != "Deployment" || o.scope.raised[key] {
+	changed := (a.Surge != nil || a.SurgeError != "") && a.TargetKind == "Deployment"
+	if known := o.scope.raised[a.Key()]; o.scope.wide || changed && known == a.TargetName {
 		return
 	}
-	o.scope.raised[key] = true
-	o.ask(ofName(deployments, key.Namespace, key.Name))
+	delete(o.scope.raised, a.Key())
+	if !changed {
+		return
+	}
+	o.scope.raised[a.Key()] = a.TargetName
+	o.ask(ofName(deployments, a.Namespace, a.TargetName))
 	for _, w := range o.cluster.Workloads() {
 		if a.Rules(w) {
 			o.needScaled(w)
 		}
 	}
+}
+
+// isRaised reports whether a drain has changed an autoscaler of the Deployment of a name.
+func (o *Observer) isRaised(deployment snapshot.Key) bool {
+	for key, name := range o.scope.raised {
+		if name == deployment.Name && key.Namespace == deployment.Namespace {
+			return true
+		}
+	}
+	return false
 }
 
 // seeBudget asks for the pods that a budget counts, if one is on the nodes. The caller holds the lock.
@@ -222,35 +240,20 @@ func (o *Observer) seeBudget(b *snapshot.Budget) {
 	o.scope.scanned[b.Key()] = selector
 	for _, p := range o.cluster.PodsIn(b.Namespace) {
 		if o.onNodes(p) && b.Matches(p) {
-			o.count(b, p)
+			o.count(b)
 			return
 		}
 	}
 }
 
-// dropBudget takes a budget out. What comes under its name counts anew.
-func (o *Observer) dropBudget(c *snapshot.Cluster, b *snapshot.Budget) {
-	c.DeleteBudget(b.Key())
-	delete(o.scope.scanned, b.Key())
-	delete(o.scope.counted, b.Key())
-}
-
-// mostBudgets is up to how many budgets of one pod have those read that they count, each by a feed: of more, all of the namespace are read,
-// by one. From two on the apiserver refuses each eviction, so that as many are not there for good reason.
-const mostBudgets = 3
-
-// count asks for the pods that a budget counts, because of one on the nodes.
-func (o *Observer) count(b *snapshot.Budget, because *snapshot.Pod) {
+// count asks for the pods that a budget counts.
+func (o *Observer) count(b *snapshot.Budget) {
 	selector := b.Selector.String()
 	if known, done := o.scope.counted[b.Key()]; done && known == selector {
 		return
 	}
 	o.scope.counted[b.Key()] = selector
-	if q := selectedBy(pods, b.Namespace, selector); len(o.cluster.BudgetsFor(because)) > mostBudgets {
-		o.ask(q.whole())
-	} else {
-		o.ask(q)
-	}
+	o.ask(selectedBy(pods, b.Namespace, selector))
 	for _, p := range o.cluster.PodsIn(b.Namespace) {
 		o.needNear(p)
 	}
@@ -287,7 +290,7 @@ func (o *Observer) needCounted(p *snapshot.Pod) {
 		if _, counted := o.scope.counted[b.Key()]; !counted {
 			continue
 		}
-		o.needOwner(p.Namespace, p.Owner, withPods)
+		o.needOwner(p.Namespace, p.Owner, unsettled)
 		if (!p.Ready || p.Terminating()) && !p.Finished() && p.Node != "" {
 			o.askAside(ofName(nodes, "", p.Node))
 		}
@@ -304,5 +307,6 @@ func (o *Observer) finish(r resource) {
 	if !o.scope.wide && r == deployments {
 		o.needOrphans()
 	}
+	o.endCovered(r)
 	o.flush()
 }

@@ -31,10 +31,14 @@ func (s *store[O, T]) Add(object any) error {
 	}
 	s.observer.mu.Lock()
 	defer s.observer.mu.Unlock()
+	if s.feed.ended {
+		return nil
+	}
 	if s.set(fact) {
 		s.observer.finish(s.feed.question.resource)
 		s.observer.signal()
 	} else {
+		s.observer.endCovered(s.feed.question.resource)
 		s.observer.flush()
 	}
 	return nil
@@ -51,6 +55,9 @@ func (s *store[O, T]) Delete(object any) error {
 	}
 	s.observer.mu.Lock()
 	defer s.observer.mu.Unlock()
+	if s.feed.ended {
+		return nil
+	}
 	s.drop(fact)
 	s.observer.finish(s.feed.question.resource)
 	s.observer.signal()
@@ -69,6 +76,9 @@ func (s *store[O, T]) Replace(objects []any, _ string) error {
 	}
 	s.observer.mu.Lock()
 	defer s.observer.mu.Unlock()
+	if s.feed.ended {
+		return nil
+	}
 	s.swap(fresh)
 	s.observer.sync(s.feed)
 	s.observer.finish(s.feed.question.resource)
@@ -148,6 +158,16 @@ func shown(feeds []*feed, id string) bool {
 
 // shows reports whether the feed shows the object.
 func (s *store[O, T]) shows(id string) bool { return s.known[id] != nil }
+
+// within reports whether another feed shows all objects that this one shows.
+func (s *store[O, T]) within(other *feed) bool {
+	for id := range s.known {
+		if !other.shows(id) {
+			return false
+		}
+	}
+	return true
+}
 
 // Resync does nothing: nothing is resynced.
 func (s *store[O, T]) Resync() error { return nil }

@@ -47,6 +47,11 @@ func groupOf(workload string) string {
 	return "apps"
 }
 
+// Knows reports whether the cluster has an owner, or something that it owns.
+func (c *Cluster) Knows(owner OwnerKey) bool {
+	return c.WorkloadOf(owner) != nil || c.podsByOwner[owner] != nil || len(c.workloadsOf[owner]) > 0
+}
+
 // WorkloadOf returns the workload that is an owner, or nil where none is all that the key says.
 func (c *Cluster) WorkloadOf(key OwnerKey) *Workload {
 	if w := c.workloads[key.UID]; w != nil && w.AsOwner() == key {

@@ -1,6 +1,11 @@
 package snapshot
 
-import "testing"
+import (
+	"fmt"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/types"
+)
 
 // TestOwnersAreNamedWhole: a client that creates an object may write any UID as its owner's, beside any name.
 func TestOwnersAreNamedWhole(t *testing.T) {
@@ -57,5 +62,23 @@ func TestWorkloadsAsOwners(t *testing.T) {
 		if got, want := w.AsOwner(), (Owner{APIVersion: version, Kind: kind, Name: "x", UID: "u"}).In("shop"); got != want {
 			t.Errorf("%s owns as %+v, want %+v", kind, got, want)
 		}
+	}
+}
+
+// Who may write an object gives it another owner again and again: of those before nothing is kept.
+func TestFormerOwnersAreForgotten(t *testing.T) {
+	c := NewCluster()
+	owner := func(i int) Owner {
+		return Owner{APIVersion: "apps/v1", Kind: "Deployment", Name: "web", UID: types.UID(fmt.Sprint("of-web-", i))}
+	}
+	for i := range 20 {
+		c.SetWorkload(&Workload{Kind: "ReplicaSet", Namespace: "shop", Name: "web-1", UID: "web-1", Owner: owner(i)})
+		c.SetPod(&Pod{Namespace: "shop", Name: "web-1-1", UID: "web-1-1", Owner: owner(i)})
+		if known, former := c.Knows(owner(i).In("shop")), c.Knows(owner(i-1).In("shop")); !known || former {
+			t.Errorf("owner %d is known %t, the one before %t", i, known, former)
+		}
+	}
+	if len(c.workloadsOf) != 1 || len(c.podsByOwner) != 1 {
+		t.Errorf("%d owners of workloads and %d of pods are kept, want the present one", len(c.workloadsOf), len(c.podsByOwner))
 	}
 }

@@ -52,7 +52,10 @@ func (c *Cluster) SetWorkload(w *Workload) {
 // DeleteWorkload forgets a workload.
 func (c *Cluster) DeleteWorkload(uid types.UID) {
 	if w := c.workloads[uid]; w != nil {
-		delete(c.workloadsOf[w.OwnerKey()], uid)
+		of := w.OwnerKey()
+		if delete(c.workloadsOf[of], uid); len(c.workloadsOf[of]) == 0 {
+			delete(c.workloadsOf, of)
+		}
 	}
 	delete(c.workloads, uid)
 	delete(c.unsettled, uid)
