@@ -30,9 +30,9 @@
 //	a Deployment that is surged    its autoscalers, budgets and pods
 //
 // Where more than eight feeds would read some objects of a resource and a namespace, by names or by selectors, all of the namespace are watched,
-// and from 500 feeds of a resource on, all of the resource. Of more than 200 nodes, everything is. So is what a selector of more than 2 KiB would
-// select: all of its namespace, or of nodes those that the first 2 KiB of it select. A feed ends once another one shows all that it shows: who
-// may write objects decides how many selectors there are, and what is written on an object comes by each that selects it.
+// and from 500 feeds of a resource on, all of the resource. In place of a selector of more than 2 KiB all of its namespace is watched; of what a
+// pod asks of the labels of nodes, as much counts as 2 KiB have room for. Of more than 200 nodes, everything is watched. A feed ends once another
+// one shows all that it shows: who may write objects decides how many selectors there are, and what is written on an object comes by each.
 //
 // What was needed because of an owner is forgotten once nothing has it, and it is not there.
 //
