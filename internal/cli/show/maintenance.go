@@ -97,8 +97,8 @@ func maintenanceBlockers(m *v1alpha1.NodeMaintenance, width int, of func(*v1alph
 	return lines
 }
 
-// MaintenanceScreen is a maintenance for a terminal of that size: a line of counts, what it waits for where it does nothing else, then the nodes in work, those that are blocked first, as
-// many as there is room for. What is wider than the terminal goes on in the next line.
+// MaintenanceScreen is a maintenance for a terminal of that size: a line of counts, what it waits for where it does nothing else, then the
+// nodes in work, those that are blocked first, as many as there is room for. What is wider than the terminal goes on in the next line.
 func MaintenanceScreen(m *v1alpha1.NodeMaintenance, width, height int, paint Paint) []string {
 	lines := maintenanceHead(m, width, height, paint)
 	long := 0
