@@ -58,10 +58,8 @@ func TestHoldOfASurgeGoesOnBesideAnEviction(t *testing.T) {
 	s.req.Grace = &five
 	for s.now.Before(start.Add(150 * time.Second)) {
 		s.decide()
-		for _, a := range s.last.Actions {
-			if a.Kind == drain.Evict || a.Kind == drain.Delete {
-				t.Fatalf("too early for this test")
-			}
+		if s.count(drain.Evict, drain.Delete) > 0 {
+			t.Fatalf("too early for this test")
 		}
 		s.answer(answers.Accepted)
 		s.beat(10 * time.Second)
@@ -72,13 +70,7 @@ func TestHoldOfASurgeGoesOnBesideAnEviction(t *testing.T) {
 	s.beat(30 * time.Second)
 	s.then(0, pod("db-0", on("b"), ofSet("db"), func(p *snapshot.Pod) { p.Labels = map[string]string{"app": "web"} }), budget("web", 5, 4, 5, maxUnavailable("1"), budgetVersion("2")))
 	s.decide()
-	n := 0
-	for _, a := range s.last.Actions {
-		if a.Kind == drain.Evict || a.Kind == drain.Delete {
-			n++
-		}
-	}
-	if n > 1 {
+	if s.count(drain.Evict, drain.Delete) > 1 {
 		t.Errorf("%s: maxUnavailable 1 allows one, and at once: %v", s.now.Sub(start), deeds(s.last))
 	}
 }
@@ -99,13 +91,7 @@ func TestHoldOfASurgeEndsForAReplacement(t *testing.T) {
 		s.req.Grace = &five
 		for range 12 {
 			s.decide()
-			n := 0
-			for _, a := range s.last.Actions {
-				if a.Kind == drain.Evict || a.Kind == drain.Delete {
-					n++
-				}
-			}
-			if n > 1 {
+			if n := s.count(drain.Evict, drain.Delete); n > 1 {
 				t.Errorf("with one replacement ready, %d go: %v", n, deeds(s.last))
 			}
 			for _, a := range s.open {
@@ -128,10 +114,8 @@ func TestHoldOfARequestThatAFinalizerKeeps(t *testing.T) {
 	s := maintained(t, time.Hour, budget("db", 2, 2, 3, minAvailable("2")), statefulSet("db", 3), pod("db-0", ofSet("db"), on("a"), both), request)
 	for range 240 {
 		s.decide()
-		for _, a := range s.last.Actions {
-			if a.Kind == drain.Delete {
-				return
-			}
+		if s.count(drain.Delete) > 0 {
+			return
 		}
 		s.answer(answers.Accepted)
 		s.beat(time.Minute)

@@ -217,3 +217,8 @@ func sorted(words []string) []string {
 	slices.Sort(words)
 	return words
 }
+
+// count returns how many actions of these kinds the last decision has.
+func (s *story) count(kinds ...drain.Kind) int {
+	return len(slices.DeleteFunc(slices.Clone(s.last.Actions), func(a drain.Action) bool { return !slices.Contains(kinds, a.Kind) }))
+}

@@ -350,10 +350,10 @@ func (d *decider) judgeSurged(s PodStatus, su *surge, ref budgetRef, found []Blo
 func (d *decider) limitSurge(s *PodStatus, su *surge, ref budgetRef, found []Blocker, evictable bool) {
 	last := s.Blockers[len(s.Blockers)-1]
 	switch {
-	case last.Dead && !evictable: // whose budgets have not been looked at
-		s.Blockers = append(s.Blockers, found...)
-		d.limitHold(s, ref, time.Time{})
 	case last.Dead:
+		if !evictable { // whose budgets have been looked at
+			s.Blockers = append(s.Blockers, found...)
+		}
 		d.limitHold(s, ref, time.Time{})
 	case evictable && len(found) > 0 && su.spare > 0:
 		s.Blockers = s.Blockers[:len(s.Blockers)-1] // that it leaves by an eviction holds nothing

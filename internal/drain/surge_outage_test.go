@@ -10,17 +10,36 @@ import (
 	"usher.sh/usher/internal/drain"
 )
 
+// tidies has a drain of node a go on to its end, with every action accepted, and counts those of a kind. An outcome ends it.
+func (s *story) tidies(kind drain.Kind) int {
+	n := 0
+	for range 300 {
+		s.decide()
+		n += s.count(kind)
+		for _, a := range s.last.Actions {
+			if a.Kind == drain.Mark {
+				s.then(0, node("a", drainedBy(me, s.now), state(a.Record.State), version(a.Record.State)))
+			}
+		}
+		s.answer(answers.Accepted)
+		if s.last.Outcome != drain.Running {
+			s.led.End(s.last.Outcome)
+		}
+		if s.last.Settled {
+			break
+		}
+		s.then(time.Second)
+	}
+	return n
+}
+
 // The end of a surge that failed for half a minute is tried again while the drain of a maintenance goes on for hours.
 func TestSurgeIsTakenBackOnceTheServerIsBack(t *testing.T) {
 	s := maintained(t, 0, deployment("web", 2, surgedBy(theirs, 1, start)), pods("web", "b", 2),
 		statefulSet("db", 3), pod("db-0", ofSet("db"), on("a")), budget("db", 2, 2, 3, minAvailable("2")))
-	scales := func() (n int) {
-		for _, a := range s.decide().Actions {
-			if a.Kind == drain.Scale {
-				n++
-			}
-		}
-		return n
+	scales := func() int {
+		s.decide()
+		return s.count(drain.Scale)
 	}
 	failed, begun := 0, s.now
 	for s.now.Before(begun.Add(35 * time.Second)) { // the webhook of Deployments does not answer
@@ -53,35 +72,14 @@ func TestSurgeIsTakenBackOnceTheServerIsBack(t *testing.T) {
 // The apiserver, or a webhook of Deployments, is away for 35 s at the end of a surge. It is back when the drain ends, and tidies up.
 func TestSurgeIsTakenBackAfterAnOutage(t *testing.T) {
 	s := tell(t, ask("a"), node("a", ours), node("b"), deployment("web", 2, surgedBy(me, 1, start)), pods("web", "b", 2))
-	failed, tried := 0, 0
+	failed := 0
 	for s.now.Before(start.Add(35 * time.Second)) {
-		for _, a := range s.decide().Actions {
-			if a.Kind == drain.Scale {
-				failed++
-			}
-		}
+		s.decide()
+		failed += s.count(drain.Scale)
 		s.answer(answers.Unavailable)
 		s.then(time.Second, node("a", drainedBy(me, s.now.Add(time.Second))))
 	}
-	for range 300 { // the server is back
-		for _, a := range s.decide().Actions {
-			if a.Kind == drain.Scale {
-				tried++
-			}
-			if a.Kind == drain.Mark {
-				s.then(0, node("a", drainedBy(me, s.now), state(a.Record.State), version(a.Record.State)))
-			}
-		}
-		s.answer(answers.Accepted)
-		if s.last.Outcome != drain.Running {
-			s.led.End(s.last.Outcome)
-		}
-		if s.last.Settled {
-			break
-		}
-		s.then(time.Second)
-	}
-	if tried == 0 {
+	if s.tidies(drain.Scale) == 0 { // the server is back
 		t.Errorf("%d tries in 35 s of an outage, none after it; outcome %q, settled %t %s after the outage; notes: %s", failed, s.last.Outcome, s.last.Settled, s.now.Sub(start.Add(35*time.Second)), s.last.Notes)
 	}
 }
@@ -101,10 +99,8 @@ func TestSurgeOutlastsAnOutage(t *testing.T) {
 		if s.last.Outcome != drain.Running {
 			t.Fatalf("outcome %q %s after an outage of 35 s%s", s.last.Outcome, s.now.Sub(start.Add(35*time.Second)), s.where())
 		}
-		for _, a := range s.last.Actions {
-			if a.Kind == drain.Scale {
-				return
-			}
+		if s.count(drain.Scale) > 0 {
+			return
 		}
 		s.then(time.Second, node("a", drainedBy(me, s.now.Add(time.Second)), state("blocked")))
 	}
@@ -113,34 +109,16 @@ func TestSurgeOutlastsAnOutage(t *testing.T) {
 // A surge was started by a request that got no answer, after five others, and the drain is interrupted: it is taken back.
 func TestSurgeIsTakenBackWhoseStartWasNotAnswered(t *testing.T) {
 	s := tell(t, ask("a"), node("a", ours), node("b"), deployment("web", 1), pods("web", "a", 1), budget("web", 1, 1, 1, minAvailable("1")))
-	failed, tried := 0, 0
+	failed := 0
 	for s.now.Before(start.Add(70*time.Second)) && failed < 6 {
-		for _, a := range s.decide().Actions {
-			if a.Kind == drain.Scale {
-				failed++
-			}
-		}
+		s.decide()
+		failed += s.count(drain.Scale)
 		s.answer(answers.Unavailable)
 		s.then(time.Second, node("a", drainedBy(me, s.now.Add(time.Second))))
 	}
 	s.then(time.Second, node("a", drainedBy(me, s.now.Add(time.Second))), deployment("web", 2, surgedBy(me, 1, s.now), at("2"))) // the last was carried out
 	s.led.End(drain.Interrupted)
-	for range 300 {
-		for _, a := range s.decide().Actions {
-			if a.Kind == drain.Scale {
-				tried++
-			}
-			if a.Kind == drain.Mark {
-				s.then(0, node("a", drainedBy(me, s.now), state(a.Record.State), version(a.Record.State)))
-			}
-		}
-		s.answer(answers.Accepted)
-		if s.last.Settled {
-			break
-		}
-		s.then(time.Second)
-	}
-	if tried == 0 {
+	if s.tidies(drain.Scale) == 0 {
 		t.Errorf("%d tries to start failed; after the end it is never taken back: settled %t, notes %s", failed, s.last.Settled, s.last.Notes)
 	}
 }
@@ -150,33 +128,15 @@ func TestSurgeIsTakenBackWhoseStepWasNotAnswered(t *testing.T) {
 	s := tell(t, ask("a"), node("a", ours), node("b"), deployment("web", 5, surgedBy(me, 2, start)), pods("web", "a", 3, marked(me)), pods("web", "b", 3),
 		budget("web", 6, 5, 5, maxUnavailable("0")))
 	s.then(0, gone("web-a3"))
-	failed, tried := 0, 0
+	failed := 0
 	for s.now.Before(start.Add(150 * time.Second)) {
-		for _, a := range s.decide().Actions {
-			if a.Kind == drain.Scale {
-				failed++
-			}
-		}
+		s.decide()
+		failed += s.count(drain.Scale)
 		s.answer(answers.Unavailable)
 		s.then(time.Second, node("a", drainedBy(me, s.now.Add(time.Second))))
 	}
 	s.led.End(drain.Interrupted)
-	for range 300 {
-		for _, a := range s.decide().Actions {
-			if a.Kind == drain.Scale {
-				tried++
-			}
-			if a.Kind == drain.Mark {
-				s.then(0, node("a", drainedBy(me, s.now), state(a.Record.State), version(a.Record.State)))
-			}
-		}
-		s.answer(answers.Accepted)
-		if s.last.Settled {
-			break
-		}
-		s.then(time.Second)
-	}
-	if tried == 0 {
+	if s.tidies(drain.Scale) == 0 {
 		t.Errorf("%d tries failed; after the end it is never taken back: settled %t, notes %s", failed, s.last.Settled, s.last.Notes)
 	}
 }
@@ -186,30 +146,13 @@ func TestEndIsWrittenAfterAnOutage(t *testing.T) {
 	s := tell(t, ask("a"), node("a", ours), node("b"), statefulSet("db", 3), pod("db-0", ofSet("db"), on("a")), budget("db", 2, 2, 3, minAvailable("2")))
 	failed := 0
 	for s.now.Before(start.Add(5*time.Minute)) && failed < 6 {
-		for _, a := range s.decide().Actions {
-			if a.Kind == drain.Mark {
-				failed++
-			}
-		}
+		s.decide()
+		failed += s.count(drain.Mark)
 		s.answer(answers.Unavailable)
 		s.then(time.Second)
 	}
 	s.led.End(drain.Interrupted)
-	tried := 0
-	for range 300 {
-		for _, a := range s.decide().Actions {
-			if a.Kind == drain.Mark {
-				tried++
-				s.then(0, node("a", drainedBy(me, s.now), state(a.Record.State), version(a.Record.State)))
-			}
-		}
-		s.answer(answers.Accepted)
-		if s.last.Settled {
-			break
-		}
-		s.then(time.Second)
-	}
-	if tried == 0 {
+	if s.tidies(drain.Mark) == 0 {
 		t.Errorf("%d marks failed in %s; the end is never written: notes %q", failed, s.now.Sub(start), s.last.Notes)
 	}
 }
@@ -243,11 +186,8 @@ func TestEndOfASurgeIsNotTriedEachSecond(t *testing.T) {
 		statefulSet("db", 3), pod("db-0", ofSet("db"), on("a")), budget("db", 2, 2, 3, minAvailable("2")))
 	n := 0
 	for range 3600 {
-		for _, a := range s.decide().Actions {
-			if a.Kind == drain.Scale {
-				n++
-			}
-		}
+		s.decide()
+		n += s.count(drain.Scale)
 		for _, a := range s.open {
 			code := answers.Accepted
 			if a.Kind == drain.Scale {

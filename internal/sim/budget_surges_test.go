@@ -24,6 +24,18 @@ func tailOf(d *driver, n int) string {
 	return strings.Join(log, "\n") + "\n-- blockers:\n" + strings.Join(blockers, "\n")
 }
 
+// twoOnANode has two Deployments of one replica on one node, under one budget with maxUnavailable 1.
+func twoOnANode() *world {
+	w := newWorld()
+	for _, n := range []string{"a", "b", "c"} {
+		w.node(n, "z")
+	}
+	w.workload("Deployment", "web", []string{"a"})
+	w.workload("Deployment", "db", []string{"a"}, ofWeb)
+	w.budget("web", "web", maxUnavailable("1"))
+	return w
+}
+
 // Two Deployments of one replica are on one node, under one budget with maxUnavailable 1, and leave by evictions, since a grace was given or
 // their deletion costs may not be lowered: neither surge waits for the end of the other.
 func TestTwoSurgesByEvictionUnderMaxUnavailable(t *testing.T) {
@@ -33,13 +45,7 @@ func TestTwoSurgesByEvictionUnderMaxUnavailable(t *testing.T) {
 		noCost bool
 	}{"--grace-period=5": {&five, false}, "may not patch pods": {nil, true}} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld()
-			for _, n := range []string{"a", "b", "c"} {
-				w.node(n, "z")
-			}
-			w.workload("Deployment", "web", []string{"a"})
-			w.workload("Deployment", "db", []string{"a"}, ofWeb)
-			w.budget("web", "web", maxUnavailable("1"))
+			w := twoOnANode()
 			req, cfg := request("a"), steady()
 			req.Grace, cfg.Faults.NoCost = c.grace, c.noCost
 			d := newDriver(sim.New(w.view(), cfg), req, 0)
@@ -146,13 +152,7 @@ func twoWorkloads(t *rapid.T) (w *world, nodes []string, fixed bool) {
 }
 
 func TestForecastOfTwoSurgesByEviction(t *testing.T) {
-	w := newWorld()
-	for _, n := range []string{"a", "b", "c"} {
-		w.node(n, "z")
-	}
-	w.workload("Deployment", "web", []string{"a"})
-	w.workload("Deployment", "db", []string{"a"}, ofWeb)
-	w.budget("web", "web", maxUnavailable("1"))
+	w := twoOnANode()
 	five := 5 * time.Second
 	req := request("a")
 	req.Grace = &five

@@ -43,7 +43,7 @@ func (s *Sim) controllerOf(owner snapshot.Owner, space string, sample *snapshot.
 		if active(p) {
 			c.found++
 		}
-		if ordinal := ordinalOf(p.Name); i == 0 || ordinal < c.first {
+		if ordinal, _ := p.Ordinal(); i == 0 || ordinal < c.first {
 			c.first = ordinal
 		}
 	}

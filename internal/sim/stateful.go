@@ -2,7 +2,6 @@ package sim
 
 import (
 	"strconv"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -39,22 +38,15 @@ func (s *Sim) lookAgainAt(c *replicaController, p *snapshot.Pod, w *snapshot.Wor
 // dropAbove scales down from the greatest ordinal, one pod at a time.
 func (s *Sim) dropAbove(c *replicaController, end int) {
 	var last *snapshot.Pod
+	greatest := 0
 	for _, p := range s.truth.PodsOf(c.key()) {
-		if at := ordinalOf(p.Name); at >= end && (last == nil || at > ordinalOf(last.Name)) {
-			last = p
+		if at, _ := p.Ordinal(); at >= end && (last == nil || at > greatest) {
+			last, greatest = p, at
 		}
 	}
 	if last != nil && !last.Terminating() {
 		s.terminate(last, nil)
 	}
-}
-
-func ordinalOf(name string) int {
-	at, err := strconv.Atoi(name[strings.LastIndexByte(name, '-')+1:])
-	if err != nil {
-		return 0
-	}
-	return at
 }
 
 // reconcileDaemons is the DaemonSet controller: it puts its pod back on each node

@@ -2,6 +2,8 @@ package snapshot
 
 import (
 	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -88,6 +90,15 @@ type Resources struct {
 
 // Key returns namespace and name.
 func (p *Pod) Key() Key { return Key{Namespace: p.Namespace, Name: p.Name} }
+
+// Ordinal is the number at the end of a StatefulSet's pod's name; 0 and false where it has none.
+func (p *Pod) Ordinal() (int, bool) {
+	n, err := strconv.Atoi(p.Name[strings.LastIndex(p.Name, "-")+1:])
+	if err != nil {
+		return 0, false
+	}
+	return n, true
+}
 
 // Terminating reports whether the API has accepted the pod's deletion.
 func (p *Pod) Terminating() bool { return !p.Deletion.IsZero() }

@@ -28,6 +28,15 @@ func blockedMaintenance() *v1alpha1.NodeMaintenance {
 }
 
 func TestMaintenanceScreen(t *testing.T) {
+	const narrow = `
+kernel 7 planned · 2 draining · 0
+  drained · 1 blocked · 0 done
+  worker-2 blocked while draining, 1
+      pod left: shop/db-0: budget db can
+      never allow it: minAvailable 1
+      asks for 1 healthy, of 1 pod
+  worker-1  draining, 3 pods left
+  worker-3  drained, waiting`
 	for name, c := range map[string]struct {
 		width, height int
 		suspend       bool
@@ -38,24 +47,8 @@ kernel  7 planned · 2 draining · 0 drained · 1 blocked · 0 done
   worker-2  blocked while draining, 1 pod left: shop/db-0: budget db can never allow it: minAvailable 1 asks for 1 healthy, of 1 pod
   worker-1  draining, 3 pods left
   worker-3  drained, waiting`},
-		"narrow": {40, 24, false, `
-kernel 7 planned · 2 draining · 0
-  drained · 1 blocked · 0 done
-  worker-2 blocked while draining, 1
-      pod left: shop/db-0: budget db can
-      never allow it: minAvailable 1
-      asks for 1 healthy, of 1 pod
-  worker-1  draining, 3 pods left
-  worker-3  drained, waiting`},
-		"narrow and short": {40, 9, false, `
-kernel 7 planned · 2 draining · 0
-  drained · 1 blocked · 0 done
-  worker-2 blocked while draining, 1
-      pod left: shop/db-0: budget db can
-      never allow it: minAvailable 1
-      asks for 1 healthy, of 1 pod
-  worker-1  draining, 3 pods left
-  worker-3  drained, waiting`},
+		"narrow":           {40, 24, false, narrow},
+		"narrow and short": {40, 9, false, narrow},
 		"no room for the last": {40, 8, false, `
 kernel 7 planned · 2 draining · 0
   drained · 1 blocked · 0 done

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -191,13 +190,4 @@ func jobOf(t system.Target) string {
 func targetOf(job string) (system.Target, bool) {
 	kind, name, found := strings.Cut(job, "/")
 	return system.Target{GroupKind: schema.ParseGroupKind(kind), Name: name}, found && name != ""
-}
-
-// ordinal is the number of a StatefulSet's pod; that of a pod without one is above all.
-func ordinal(p *snapshot.Pod) int {
-	n, err := strconv.Atoi(p.Name[strings.LastIndex(p.Name, "-")+1:])
-	if err != nil {
-		return 1 << 30
-	}
-	return n
 }

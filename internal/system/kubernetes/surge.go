@@ -166,13 +166,14 @@ func (w *workload) wouldMiss(r *snapshot.SurgeRecord) string {
 	}
 	ready, least := 0, r.Was
 	for _, p := range w.pods {
+		ordinal, numbered := p.Ordinal()
 		switch {
 		case p.Owner.Kind == "ReplicaSet":
 			return ""
 		case !w.ready(p):
 		case w.top.Kind != "StatefulSet":
 			ready, least = ready+1, r.To
-		case ordinal(p) < int(r.Was):
+		case numbered && ordinal < int(r.Was):
 			ready++
 		}
 	}

@@ -1,76 +1,12 @@
 package drain
 
 import (
-	"fmt"
 	"slices"
-	"strconv"
-	"strings"
-	"time"
 
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"usher.sh/usher/internal/snapshot"
 )
-
-// scaledDown returns the Deployment whose pods an action may remove, nil if it removes none.
-func (d *decider) scaledDown(a Action) *snapshot.Workload {
-	switch {
-	case !a.scalesDown():
-		return nil
-	case a.Workload != nil:
-		return a.Workload
-	}
-	all := d.Cluster.Workloads()
-	if i := slices.IndexFunc(all, a.Autoscaler.Rules); i >= 0 {
-		return all[i]
-	}
-	return nil
-}
-
-// firstToGo returns the claims of nodes from which a scaling down of a Deployment removes pods first: their drain, this one or another one
-// of this process, has lowered their deletion costs, or this one may have without that being seen. Once such a node is given back its pods
-// stay, and get their costs back before.
-func (d *decider) firstToGo(w *snapshot.Workload) []claim {
-	var claims []claim
-	add := func(node string, of snapshot.Drainer) {
-		if c := (claim{node, of}); !slices.Contains(claims, c) {
-			claims = append(claims, c)
-		}
-	}
-	for _, p := range d.podsOf(w) {
-		if p.Terminating() {
-			continue
-		}
-		marked := markedBy(p, d.req.Self.ID) || d.markComes(d.led.tries[tryKey{LowerCost, p.UID}])
-		if marked && d.has(p.Node) {
-			add(p.Node, d.req.Self)
-		}
-		for _, other := range d.led.sharing() {
-			if other != d.led && markedBy(p, other.self.ID) && other.has(d.View, p.Node) {
-				add(p.Node, other.self)
-			}
-		}
-	}
-	return claims
-}
-
-// has reports whether the node is this drain's, by its sign of life and its cordon.
-func (d *decider) has(node string) bool {
-	return d.led.back[node] == nil && claim{node, d.req.Self}.stands(d.View)
-}
-
-// has reports whether the node is that of the ledger's drain, by its sign of life and its cordon.
-func (l *Ledger) has(view snapshot.View, node string) bool {
-	return l.back[node] == nil && claim{node, l.self}.stands(view)
-}
-
-// Surplus is that a workload has more ready pods than it is to have.
-type Surplus struct {
-	Wanted string    // what its controllers want: its replicas, and those of its ReplicaSets. A step of a rollout makes another surplus
-	Since  time.Time // when it was first seen
-	Last   time.Time // when it was last seen
-}
 
 // scaledAway returns how many ready pods of a pod's budget are no room for its eviction, since they go without asking the budget: pods that
 // their controllers are to remove, after what owns them was scaled down, the pod's owner by any client, others by this process; and what a
@@ -243,39 +179,6 @@ func (d *decider) readyOf(w *snapshot.Workload) []*snapshot.Pod {
 	return ready
 }
 
-// surplusOf returns how many of a workload's ready pods its controller removes: those beyond its replicas, since unready ones go first; of a
-// StatefulSet those with the highest ordinals, ready or not.
-func (d *decider) surplusOf(w *snapshot.Workload, ready []*snapshot.Pod, keeps int) int {
-	if w.Kind != "StatefulSet" {
-		return len(ready) - keeps
-	}
-	first := -1
-	for _, p := range d.podsOf(w) {
-		if n := ordinalOf(p); first < 0 || n < first {
-			first = n
-		}
-	}
-	if first < 0 {
-		return len(ready) - keeps
-	}
-	over := 0
-	for _, p := range ready {
-		if ordinalOf(p) >= first+keeps {
-			over++
-		}
-	}
-	return over
-}
-
-// ordinalOf returns the number at the end of the name of a StatefulSet's pod, -1 where there is none.
-func ordinalOf(p *snapshot.Pod) int {
-	n, err := strconv.Atoi(p.Name[strings.LastIndex(p.Name, "-")+1:])
-	if err != nil {
-		return -1
-	}
-	return n
-}
-
 // scaledIn returns the workloads of a namespace that may have more pods than they are to keep: those that this process has scaled, those that
 // are surged, and those whose controllers have something to do, whoever has given it to them.
 func (d *decider) scaledIn(namespace string) []*snapshot.Workload {
@@ -298,50 +201,6 @@ func (d *decider) scaledIn(namespace string) []*snapshot.Workload {
 func (d *decider) addScaled(w *snapshot.Workload) {
 	if w != nil {
 		d.scaled[w.Namespace] = append(d.scaled[w.Namespace], w)
-	}
-}
-
-// goesSoon reports whether the surplus of a workload was first seen a short time ago, by this drain or by another one of this process.
-func (d *decider) goesSoon(w *snapshot.Workload) bool {
-	s := Surplus{Wanted: d.wantedOf(w), Since: d.Now, Last: d.Now}
-	for _, l := range d.led.sharing() {
-		if before, known := l.surplus[w.UID]; known && before.stands(s.Wanted, d.Now) && before.Since.Before(s.Since) {
-			s.Since = before.Since
-		}
-	}
-	d.out.Surplus[w.UID] = s
-	until := s.Since.Add(disruptedFor)
-	d.wake(until)
-	return d.Now.Before(until)
-}
-
-// surplusFor is how long a surplus that is not seen any more, since pods of its workload are unready for a while, is still the same one.
-const surplusFor = 10 * time.Minute
-
-// stands reports whether a surplus is still the same one.
-func (s Surplus) stands(wanted string, now time.Time) bool {
-	return s.Wanted == wanted && now.Before(s.Last.Add(surplusFor))
-}
-
-// wantedOf says what the controllers of a workload want. Evictions do not change that.
-func (d *decider) wantedOf(w *snapshot.Workload) string {
-	var words strings.Builder
-	fmt.Fprint(&words, d.scaledTo(w))
-	for _, set := range d.Cluster.WorkloadsOf(w.AsOwner()) {
-		if set.Replicas != 0 {
-			fmt.Fprintf(&words, " %s=%d", set.UID, set.Replicas)
-		}
-	}
-	return words.String()
-}
-
-// rememberSurplus carries on what earlier decisions have seen: one that looks at no pod of a workload does not forget its surplus.
-func (d *decider) rememberSurplus() {
-	d.out.Surplus = map[types.UID]Surplus{}
-	for uid, s := range d.led.surplus {
-		if w := d.Cluster.Workload(uid); w != nil && s.stands(d.wantedOf(w), d.Now) {
-			d.out.Surplus[uid] = s
-		}
 	}
 }
 
