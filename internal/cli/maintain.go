@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 	"k8s.io/client-go/dynamic"
@@ -233,7 +234,7 @@ func (o *maintainOptions) create(ctx context.Context, objects dynamic.Interface,
 		}
 		return created, nil
 	case apierrors.IsNotFound(err):
-		return nil, fmt.Errorf("the cluster has no NodeMaintenances: %s brings them (%w)", o.commands.In("usher install --maintenance"), err)
+		return nil, o.notServed(err)
 	case ctx.Err() != nil:
 		return nil, fmt.Errorf("creating NodeMaintenance %s was not answered in time, so that it may have been created: kubectl get nodemaintenance %[1]s", m.Name)
 	case !apierrors.IsAlreadyExists(err) && !apierrors.IsInternalError(err): // webhooks, which may not answer, are asked before the name is looked at
@@ -267,11 +268,19 @@ func maintainRefused(doing string, err error) error {
 	return observe.Refused(doing, err, "node-maintainer", "--verb=create,get,list,watch,patch,delete --resource=nodemaintenances.usher.sh")
 }
 
+// notServed says what brings the API, which the server does not have.
+func (o *maintainOptions) notServed(err error) error {
+	return fmt.Errorf("the cluster has no NodeMaintenances: %s brings them (%w)", o.commands.In("usher install --maintenance"), err)
+}
+
 // end deletes maintenances and waits until their nodes are given back.
 func (o *maintainOptions) end(ctx, before context.Context, objects dynamic.Interface) error {
 	var all []*v1alpha1.NodeMaintenance
 	for _, name := range o.args {
 		m, err := observe.Maintenances{Client: objects}.Get(before, name)
+		if apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse) && apierrors.IsNotFound(err) {
+			return o.notServed(err)
+		}
 		if apierrors.IsNotFound(err) {
 			return fmt.Errorf("there is no NodeMaintenance %s: kubectl get nodemaintenances lists them; nothing was deleted", name)
 		}

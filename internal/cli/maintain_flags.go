@@ -139,6 +139,9 @@ func (f *maintainFlags) maintenance(nodes []string, user string, now time.Time) 
 // requesterPattern is what NodeMaintenances accept as a requester.
 var requesterPattern = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/[A-Za-z0-9]([-A-Za-z0-9._]*[A-Za-z0-9])?$`)
 
+// conditionPattern is what NodeMaintenances accept as the type of a condition.
+var conditionPattern = regexp.MustCompile(`^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])$`)
+
 func isWebURL(address string) bool {
 	u, err := url.Parse(address)
 	return err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Host != ""
@@ -183,7 +186,7 @@ func (f *maintainFlags) whenDrained(errs []error) (v1alpha1.WhenDrained, []error
 			wait.For = v1alpha1.WaitBootIDChanged
 		case f.until == "kubelet-version":
 			wait.For = v1alpha1.WaitKubeletVersionChanged
-		case condition && kind != "":
+		case condition && conditionPattern.MatchString(kind):
 			wait.For = v1alpha1.WaitCondition
 			wait.Condition = &v1alpha1.NodeConditionRef{Type: kind, Status: metav1.ConditionStatus(status)}
 			errs = append(errs, oneOf("--until "+kind, status, "True", "False", "Unknown"))

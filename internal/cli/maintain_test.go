@@ -31,6 +31,8 @@ func TestMaintainRefusesWrongFlags(t *testing.T) {
 		"n1 --hook http://":                 `--hook "http://": give an http or https URL`,
 		"n1 --until boot --until-timeout 0": "--until-timeout=0s: give 1s or more",
 		"n1 --until-timeout 5m":             "--until-timeout goes with --until",
+		"n1 --until /x=True":                "--until \"/x=True\" is not known",
+		"n1 --until -Ready=True":            "--until \"-Ready=True\" is not known",
 		"-l a>1":                            `-l "a>1" is not a label selector`,
 		"n1 --timeout=-5s":                  "--timeout is negative",
 		"--delete n1 --timeout=-5s":         "--timeout is negative",
@@ -79,6 +81,16 @@ func TestMaintainTimeoutOfAServerThatDoesNotAnswer(t *testing.T) {
 		if got.code != exitLate || !strings.Contains(got.err, "timed out after 50ms (--timeout)") {
 			t.Errorf("%v: exit %d, stderr %q", args, got.code, got.err)
 		}
+	}
+}
+
+// Where the cluster has no NodeMaintenances, ending one says what brings them, and does not take it for one that is gone.
+func TestMaintainWithoutTheAPI(t *testing.T) {
+	server := httptest.NewServer(http.NotFoundHandler())
+	t.Cleanup(server.Close)
+	got := usher(t, "", "maintain", "--delete", "n1", "--server="+server.URL)
+	if got.code != exitUsage || !strings.Contains(got.err, "install --maintenance brings them") {
+		t.Errorf("exit %d, stderr %q", got.code, got.err)
 	}
 }
 

@@ -379,6 +379,9 @@ func (d *decider) beingRemoved(p *snapshot.Pod, su *surge) Blocker {
 	b.Message = "its replacement is ready; it leaves by an eviction, under its budgets" + why
 	if d.heldByDeadBudget(p, su) {
 		b.Message, b.Dead = "its replacement is ready; it can leave only by an eviction, which its budgets never allow"+why, true
+		if why == "" {
+			b.Remedy = d.without(su)
+		}
 	}
 	return b
 }

@@ -48,3 +48,15 @@ func TestSurgeThatAQuotaRefusesIsGivenUp(t *testing.T) {
 	s.expect("scale web to 1, no record")
 	same(t, "why", "no replacement could be created within 5m: exceeded quota: q", s.last.Actions[0].GiveUp)
 }
+
+// A surge that can end only by evictions that a budget never allows says which budget that is.
+func TestSurgeThatABudgetNeverLetsGo(t *testing.T) {
+	s := tell(t, ask("a"), node("a", ours), node("b"), deployment("web", 2, surgedBy(me, 1, start)), pods("web", "a", 1), pods("web", "b", 1), budget("web", 2, 2, 2, maxUnavailable("0")))
+	s.expect("lower-cost web-a1")
+	s.answer(answers.Denied)
+	s.decide()
+	blockers := s.status("web-a1").Blockers
+	b := blockers[len(blockers)-1]
+	same(t, "message", "its replacement is ready; it can leave only by an eviction, which its budgets never allow", b.Message)
+	same(t, "remedy", "kubectl edit pdb -n default web, which never allows an eviction", b.Remedy)
+}

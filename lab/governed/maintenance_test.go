@@ -361,6 +361,9 @@ func (h *house) maintenanceIsRefused(t *testing.T) {
 		"a condition that is not waited for": {as: operator, change: func(s *v1alpha1.NodeMaintenanceSpec) {
 			s.WhenDrained.Wait = &v1alpha1.MaintenanceWait{For: v1alpha1.WaitCondition}
 		}, want: "condition goes with for: Condition"},
+		"a condition that no node can have": {as: operator, change: func(s *v1alpha1.NodeMaintenanceSpec) {
+			s.WhenDrained.Wait = &v1alpha1.MaintenanceWait{For: v1alpha1.WaitCondition, Condition: &v1alpha1.NodeConditionRef{Type: "Re ady", Status: metav1.ConditionTrue}}
+		}, want: "spec.whenDrained.wait.condition.type"},
 		"a hook that is no URL of the network": {as: operator, change: func(s *v1alpha1.NodeMaintenanceSpec) {
 			s.WhenDrained.Hook = &v1alpha1.MaintenanceHook{URL: "file:///etc/passwd"}
 		}, want: "spec.whenDrained.hook.url"},
