@@ -275,19 +275,9 @@ func (o *maintainOptions) notServed(err error) error {
 
 // end deletes maintenances and waits until their nodes are given back.
 func (o *maintainOptions) end(ctx, before context.Context, objects dynamic.Interface) error {
-	var all []*v1alpha1.NodeMaintenance
-	for _, name := range o.args {
-		m, err := observe.Maintenances{Client: objects}.Get(before, name)
-		if apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse) && apierrors.IsNotFound(err) {
-			return o.notServed(err)
-		}
-		if apierrors.IsNotFound(err) {
-			return fmt.Errorf("there is no NodeMaintenance %s: kubectl get nodemaintenances lists them; nothing was deleted", name)
-		}
-		if err != nil {
-			return maintainRefused("reading NodeMaintenance "+name, err)
-		}
-		all = append(all, m)
+	all, err := o.named(before, objects)
+	if err != nil {
+		return err
 	}
 	for _, m := range all {
 		if err := act.DeleteMaintenance(before, objects, m); err != nil && !apierrors.IsNotFound(err) {
@@ -304,6 +294,24 @@ func (o *maintainOptions) end(ctx, before context.Context, objects dynamic.Inter
 		}
 	}
 	return nil
+}
+
+// named reads the maintenances that the arguments name, all of them before any is deleted.
+func (o *maintainOptions) named(before context.Context, objects dynamic.Interface) ([]*v1alpha1.NodeMaintenance, error) {
+	var all []*v1alpha1.NodeMaintenance
+	for _, name := range o.args {
+		m, err := observe.Maintenances{Client: objects}.Get(before, name)
+		switch {
+		case apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse) && apierrors.IsNotFound(err):
+			return nil, o.notServed(err)
+		case apierrors.IsNotFound(err):
+			return nil, fmt.Errorf("there is no NodeMaintenance %s: kubectl get nodemaintenances lists them; nothing was deleted", name)
+		case err != nil:
+			return nil, maintainRefused("reading NodeMaintenance "+name, err)
+		}
+		all = append(all, m)
+	}
+	return all, nil
 }
 
 // leaveMaintenance ends the process at once.
