@@ -158,7 +158,42 @@ type MemberSelector struct {
 	// +optional
 	// +kubebuilder:default=WhenAllowed
 	OnNodePressure PressureMode `json:"onNodePressure,omitempty"`
+
+	// Provider says how a successor comes about where a member is replaced, by a ReplacementRequest. Without one, the role's rules for
+	// replacement are judged, and no member is replaced.
+	// +optional
+	Provider *Provider `json:"provider,omitempty"`
 }
+
+// Provider says how the successor of a member comes about. Exactly one field is set.
+//
+// +kubebuilder:validation:MinProperties=1
+// +kubebuilder:validation:MaxProperties=1
+type Provider struct {
+	// StatefulSet: the pod's StatefulSet makes it anew under the same name, once the pod and its claims are removed.
+	// +optional
+	StatefulSet *StatefulSetProvider `json:"statefulSet,omitempty"`
+}
+
+// StatefulSetProvider says what becomes of a member's volumes.
+type StatefulSetProvider struct {
+	// VolumeClaims says what becomes of the PersistentVolumes of the claims that are deleted: each is set to Retain before, and stays with
+	// its data (Retain), or it goes as its reclaim policy says (Delete).
+	// +optional
+	// +kubebuilder:default=Retain
+	VolumeClaims VolumeClaimMode `json:"volumeClaims,omitempty"`
+}
+
+// VolumeClaimMode says what becomes of the volumes of a member that is replaced.
+//
+// +kubebuilder:validation:Enum=Retain;Delete
+type VolumeClaimMode string
+
+// The modes.
+const (
+	VolumeClaimsRetain VolumeClaimMode = "Retain"
+	VolumeClaimsDelete VolumeClaimMode = "Delete"
+)
 
 // DeleteMode says what a caller's DELETE of a governed pod means.
 //
@@ -241,6 +276,14 @@ type EvictionPolicyStatus struct {
 	// +listMapKey=podUID
 	// +kubebuilder:validation:MaxItems=1000
 	Emptied []Emptied `json:"emptied,omitempty"`
+	// Replacing are the members that are being replaced. An entry is written before anything of its member is removed, and stays until the
+	// successor does its work: until then the member counts as one that is on its way.
+	// +optional
+	// +listType=map
+	// +listMapKey=role
+	// +listMapKey=id
+	// +kubebuilder:validation:MaxItems=100
+	Replacing []Replacing `json:"replacing,omitempty"`
 	// Departed are pods that are gone and for which callers were refused before, as long as these may ask again by name.
 	// +optional
 	// +listType=atomic
@@ -345,6 +388,23 @@ type Leaving struct {
 type Emptied struct {
 	MemberRef `json:",inline"`
 
+	// StartTime is since when.
+	StartTime metav1.Time `json:"startTime"`
+}
+
+// Replacing is a member that is being replaced.
+type Replacing struct {
+	// Role is the name of its role, ID its id.
+	// +kubebuilder:validation:MaxLength=63
+	Role string `json:"role"`
+	// +kubebuilder:validation:MaxLength=1024
+	ID string `json:"id"`
+	// Request is the name of its ReplacementRequest, RequestUID its UID.
+	// +kubebuilder:validation:MaxLength=253
+	Request string `json:"request"`
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:MaxLength=128
+	RequestUID types.UID `json:"requestUID"`
 	// StartTime is since when.
 	StartTime metav1.Time `json:"startTime"`
 }

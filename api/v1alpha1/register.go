@@ -17,6 +17,7 @@ func AddToScheme(scheme *runtime.Scheme) error {
 		&LostNodePolicy{}, &LostNodePolicyList{},
 		&NodeFence{}, &NodeFenceList{},
 		&NodeMaintenance{}, &NodeMaintenanceList{},
+		&ReplacementRequest{}, &ReplacementRequestList{},
 	)
 	metav1.AddToGroupVersion(scheme, GroupVersion)
 	return nil

@@ -30,6 +30,7 @@ type ledgerStatus struct {
 	Leaving      []v1alpha1.Leaving           `json:"leaving"`
 	Departed     []v1alpha1.Departed          `json:"departed"`
 	Emptied      []v1alpha1.Emptied           `json:"emptied"`
+	Replacing    []v1alpha1.Replacing         `json:"replacing"`
 	Preparations []v1alpha1.PreparationStatus `json:"preparations"`
 }
 
@@ -48,7 +49,7 @@ func (g *Governed) writeStatus(ctx context.Context, action eviction.Action) erro
 	patch := statusPatch{Metadata: patchMeta{ResourceVersion: action.Version}}
 	patch.Status.ledgerStatus = ledgerStatus{
 		Epoch: action.Status.Epoch, Leaving: action.Status.Leaving, Departed: action.Status.Departed, Emptied: action.Status.Emptied,
-		Preparations: action.Status.Preparations,
+		Replacing: action.Status.Replacing, Preparations: action.Status.Preparations,
 	}
 	if action.Seen != nil {
 		patch.Status.seenStatus = new(seenOf(action.Seen))

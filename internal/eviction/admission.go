@@ -94,6 +94,7 @@ const (
 	ByGarbage      NoteKind = "ByGarbage"      // garbage collection of pods or owners
 	ByNamespace    NoteKind = "ByNamespace"    // its namespace goes
 	ByKubelet      NoteKind = "ByKubelet"      // the kubelet of its node
+	ByReplacement  NoteKind = "ByReplacement"  // Usher itself, since the member is being replaced
 	DeleteIsFree   NoteKind = "DeleteIsFree"   // the policy says that a DELETE does not concern it
 	HoldExpired    NoteKind = "HoldExpired"    // let through against the verdict, since a maintenance was held for longer than maxHold
 	WouldRefuse    NoteKind = "WouldRefuse"    // let through by policies in mode Audit, which refuse it in mode Enforce

@@ -52,6 +52,7 @@ var exemptions = map[NoteKind]string{
 	ByGarbage:      "garbage collection deletes the pod, which is no eviction",
 	ByNamespace:    "its namespace is being deleted",
 	ByKubelet:      "the kubelet of its node has ended the pod",
+	ByReplacement:  "the member is being replaced, and nothing of the pod runs any more",
 	DeleteIsFree:   "the policy says that a DELETE is not its concern",
 }
 
@@ -69,6 +70,8 @@ func exemption(in *AdmissionInput, j *judgement) NoteKind {
 		return AlreadyLeaving
 	case in.Verb != VerbDelete || slices.Contains(evictors, in.User):
 		return ""
+	case slices.Contains(in.Self, in.User) && j.isReplaced():
+		return ByReplacement
 	case in.Pod.Finished() && ownsPod(in.User, in.Pod) && j.verdict.Answer != Allowed:
 		return ByOwner
 	case j.entry == nil:

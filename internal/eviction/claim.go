@@ -41,6 +41,15 @@ func Claims(policies []Declared, pod *snapshot.Pod) []Claim {
 	return claims
 }
 
+// ClaimOf returns the claim of the first entry whose members have the role on a member that has no pod. Policy is left empty in it.
+func (p *Policy) ClaimOf(role, id string) (Claim, bool) {
+	found := p.entryOf(role)
+	if found == nil {
+		return Claim{}, false
+	}
+	return Claim{Entry: found.index, Role: found.role.declared, Member: id, Load: found.load, Roster: found.roster()}, true
+}
+
 // GuardedBy returns the name of the policy whose label the pod carries, "" for none. Admission sees the DELETE of labelled
 // pods only, so that those of a role that asks nothing, which would be let through anyway, do not depend on an answer.
 // Where anything but that one role decides, because several policies claim the pod, or its policy is suspended or has

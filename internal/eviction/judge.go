@@ -136,9 +136,10 @@ type judgement struct {
 	scope map[string]any
 	// costs is for rules and steps, words for what is said about them.
 	costs, words *expression.CostBudget
-	// others are the role's other members that are on their way.
-	others  []*v1alpha1.Leaving
-	leaving []string // ids of members of all roles
+	// others are the role's other members that are on their way, replaced those that are being replaced and not among them.
+	others   []*v1alpha1.Leaving
+	replaced []*v1alpha1.Replacing
+	leaving  []string // ids of members of all roles
 }
 
 // block adds a blocker. What its words quote may be anything: it is cleaned here, for all who print it.

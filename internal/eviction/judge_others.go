@@ -13,8 +13,11 @@ import (
 // seen gone, and those that are terminating for whatever cause.
 func (j *judgement) lookAtOthers() {
 	j.findOthers()
-	if j.full(len(j.others)) {
+	switch full := j.full(len(j.others) + len(j.replaced)); {
+	case full && len(j.others) > 0:
 		j.block(anotherIsLeaving(j.others, j.role, j.policy.Key.Namespace))
+	case full:
+		j.block(anotherIsReplaced(j.replaced, j.policy.Key.Namespace))
 	}
 }
 
@@ -29,6 +32,7 @@ func (j *judgement) findOthers() {
 			j.others = append(j.others, &other)
 		}
 	}
+	j.findReplaced()
 }
 
 // presentID is the id that the policy gives the member's pod, where that is still there: spec.members[].id may have been changed

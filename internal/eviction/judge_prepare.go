@@ -72,7 +72,7 @@ func (j *judgement) pending() {
 		return
 	}
 	prepared := j.preparedOthers()
-	if !j.full(len(j.others) + len(prepared)) {
+	if !j.full(len(j.others) + len(j.replaced) + len(prepared)) {
 		return
 	}
 	j.verdict.Needed = nil

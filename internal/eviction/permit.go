@@ -99,6 +99,7 @@ func statusOf(policy *Declared) *v1alpha1.EvictionPolicyStatus {
 		Leaving:      slices.Clone(policy.Status.Leaving),
 		Departed:     slices.Clone(policy.Status.Departed),
 		Emptied:      slices.Clone(policy.Status.Emptied),
+		Replacing:    slices.Clone(policy.Status.Replacing),
 		Preparations: slices.Clone(policy.Status.Preparations),
 	}
 }

@@ -250,6 +250,19 @@ func anotherIsLeaving(others []*v1alpha1.Leaving, r *role, namespace string) Blo
 	}
 }
 
+func anotherIsReplaced(others []*v1alpha1.Replacing, namespace string) Blocker {
+	var names []string
+	for _, other := range others {
+		names = append(names, other.ID)
+	}
+	return Blocker{
+		Reason:  AnotherIsReplaced,
+		Message: fmt.Sprintf("%s being replaced; it waits until the successor does its work", are(names)),
+		Remedy:  fmt.Sprintf("wait; kubectl get replacementrequest %s -n %s shows what that waits for", others[0].Request, namespace),
+		Retry:   5 * time.Second,
+	}
+}
+
 // awaitedOfGone says why a member counts whose pod was seen gone: without evict.settle the permit stands for a step to be undone alone.
 func awaitedOfGone(r *role) string {
 	if r.settle == 0 {

@@ -35,7 +35,7 @@ func (s *reconciler) hold(ctx context.Context, f *facts) (time.Duration, error) 
 		s.warn(policy, "UndoGivenUp", "the policy goes although its system still has to take back: %s; see to it there", steps(policy))
 		outstanding = false
 	}
-	outstanding = outstanding || len(f.settling(s.Gatherer.Policies.Declared(policy))) > 0
+	outstanding = outstanding || f.remembers(s.Gatherer.Policies.Declared(policy))
 	deleted, held := policy.DeletionTimestamp != nil, slices.Contains(policy.Finalizers, v1alpha1.UndoFinalizer)
 	needed := outstanding || !deleted && (f.wanted || len(policy.Status.Leaving) > 0)
 	switch {
@@ -62,6 +62,11 @@ const releaseAfter = 10 * time.Minute
 func (f *facts) givenUp(policy *v1alpha1.EvictionPolicy) bool {
 	deleted := policy.DeletionTimestamp
 	return deleted != nil && (f.ending || policy.Spec.Suspend || f.now.Sub(deleted.Time) > undoPatience)
+}
+
+// remembers reports whether the policy's status alone says that a member counts as leaving, or is being replaced.
+func (f *facts) remembers(policy eviction.Declared) bool {
+	return len(f.settling(policy)) > 0 || len(policy.Status.Replacing) > 0 && !f.ending
 }
 
 // settling are the members for whose sake a policy stays: those that count as leaving by its status alone. Once it is being
@@ -98,6 +103,9 @@ func (f *facts) deleting() (reason, message string) {
 		}
 		waits = append(waits, "its system had time to find out that members have left, unless Ready pods have their ids before (evict.settle) or their permits end unused: "+f.deadlines(members))
 	}
+	if len(f.policy.Status.Replacing) > 0 && !f.ending {
+		waits = append(waits, "what is begun of replacements is over (kubectl get replacementrequests): "+replacing(f.policy))
+	}
 	if len(waits) == 0 {
 		return reason, "the policy is being deleted, and Usher waits for nothing more"
 	}
@@ -121,6 +129,14 @@ func steps(policy *v1alpha1.EvictionPolicy) string {
 	names := make([]string, len(policy.Status.Preparations))
 	for i := range policy.Status.Preparations {
 		names[i] = policy.Status.Preparations[i].Name + " of " + policy.Status.Preparations[i].ID
+	}
+	return enumerate(names, ", ")
+}
+
+func replacing(policy *v1alpha1.EvictionPolicy) string {
+	names := make([]string, len(policy.Status.Replacing))
+	for i := range policy.Status.Replacing {
+		names[i] = policy.Status.Replacing[i].Request + " of " + policy.Status.Replacing[i].ID
 	}
 	return enumerate(names, ", ")
 }

@@ -113,7 +113,7 @@ func (f *facts) after(status *v1alpha1.EvictionPolicyStatus) *facts {
 	changed.policy = f.policy.DeepCopy()
 	changed.policy.Status.Epoch, changed.policy.Status.Leaving = status.Epoch, status.Leaving
 	changed.policy.Status.Departed, changed.policy.Status.Preparations = status.Departed, status.Preparations
-	changed.policy.Status.Emptied = status.Emptied
+	changed.policy.Status.Emptied, changed.policy.Status.Replacing = status.Emptied, status.Replacing
 	changed.own.Status = &changed.policy.Status
 	changed.all = slices.Clone(f.all)
 	for i := range changed.all {

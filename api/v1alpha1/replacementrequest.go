@@ -1,0 +1,209 @@
+package v1alpha1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// ReplacementFinalizer is on a ReplacementRequest from before anything is done for it until nothing of it is under way.
+const ReplacementFinalizer = "usher.sh/replacement"
+
+// ReplacementRequest has one member replaced by a successor with an empty disk. Deleting it cancels, as long as nothing of the member was
+// removed; from then on it is gone on with, and the object stays until the successor does its work.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:subresource:status
+// +kubebuilder:resource:shortName=rr,categories=usher
+// +kubebuilder:printcolumn:name="Policy",type=string,JSONPath=`.spec.source.name`
+// +kubebuilder:printcolumn:name="Role",type=string,JSONPath=`.spec.member.role`
+// +kubebuilder:printcolumn:name="Member",type=string,JSONPath=`.spec.member.id`
+// +kubebuilder:printcolumn:name="Step",type=string,JSONPath=`.status.step`
+// +kubebuilder:printcolumn:name="Successor",type=string,JSONPath=`.status.successor.node`
+// +kubebuilder:printcolumn:name="Message",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].message`
+// +kubebuilder:printcolumn:name="Requester",type=string,JSONPath=`.spec.requester`,priority=1
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+type ReplacementRequest struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	Spec   ReplacementRequestSpec   `json:"spec"`
+	Status ReplacementRequestStatus `json:"status,omitempty"`
+}
+
+// ReplacementRequestList is a list of requests.
+//
+// +kubebuilder:object:root=true
+type ReplacementRequestList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+
+	Items []ReplacementRequest `json:"items"`
+}
+
+// ReplacementRequestSpec says which member is to be replaced, and for whom. It does not change.
+//
+// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="a ReplacementRequest is for one member: it does not change; delete it and create another"
+type ReplacementRequestSpec struct {
+	// Requester is who wants it, with a domain: person.usher.sh/anna.
+	// +kubebuilder:validation:MinLength=3
+	// +kubebuilder:validation:MaxLength=253
+	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/[A-Za-z0-9]([-A-Za-z0-9._]*[A-Za-z0-9])?$`
+	Requester string `json:"requester"`
+	// Source is what the member belongs to, in the request's namespace.
+	Source ReplacementSource `json:"source"`
+	// Member is the one to be replaced.
+	Member ReplacementMember `json:"member"`
+}
+
+// ReplacementSource names what says how a member is replaced.
+type ReplacementSource struct {
+	// Kind is its kind.
+	Kind ReplacementSourceKind `json:"kind"`
+	// Name is its name.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	Name string `json:"name"`
+}
+
+// ReplacementSourceKind is a kind of objects whose members can be replaced.
+//
+// +kubebuilder:validation:Enum=EvictionPolicy
+type ReplacementSourceKind string
+
+// SourceEvictionPolicy is the kind EvictionPolicy.
+const SourceEvictionPolicy ReplacementSourceKind = "EvictionPolicy"
+
+// ReplacementMember is a member by what its system knows it by. It need not have a pod.
+type ReplacementMember struct {
+	// Role is the name of its role in the source.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
+	Role string `json:"role"`
+	// ID is its id, as the source's spec.members[].id gives it.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=1024
+	ID string `json:"id"`
+}
+
+// ReplacementStep is how far a replacement is.
+//
+// +kubebuilder:validation:Enum=Waiting;Removing;Joining;Complete;Cancelled
+type ReplacementStep string
+
+// The steps. Complete and Cancelled are the last ones.
+const (
+	ReplacementWaiting   ReplacementStep = "Waiting"   // nothing was done that a cancellation would have to undo
+	ReplacementRemoving  ReplacementStep = "Removing"  // what is left of the predecessor goes
+	ReplacementJoining   ReplacementStep = "Joining"   // nothing is left of it; the successor is waited for
+	ReplacementComplete  ReplacementStep = "Complete"  // the successor does its work
+	ReplacementCancelled ReplacementStep = "Cancelled" // the request was deleted before anything was done
+)
+
+// ReplacementRequestStatus is what was done and seen. Usher alone writes it.
+type ReplacementRequestStatus struct {
+	// +optional
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+	// Conditions are Ready, Reconciling and Stalled, as kstatus reads them: Ready once the successor does its work.
+	// +optional
+	// +listType=map
+	// +listMapKey=type
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
+	// Step is how far it is. It is written before anything is done that rests on it.
+	// +optional
+	Step ReplacementStep `json:"step,omitempty"`
+	// StepTime is when the step began.
+	// +optional
+	StepTime *metav1.Time `json:"stepTime,omitempty"`
+	// Predecessor is what goes, and nothing else: what has another UID was made later. It is written before any of it goes.
+	// +optional
+	Predecessor *ReplacementPredecessor `json:"predecessor,omitempty"`
+	// Places are where pods of the member were seen since the request was made, and may still run: the latest last.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=16
+	Places []ReplacementPlace `json:"places,omitempty"`
+	// Successor is the pod that is to take over.
+	// +optional
+	Successor *ReplacementSuccessor `json:"successor,omitempty"`
+	// Blockers are all that it waits for.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=32
+	Blockers []ReplacementBlocker `json:"blockers,omitempty"`
+}
+
+// ReplacementPredecessor is what is removed of a member.
+type ReplacementPredecessor struct {
+	// PodName is the name of its pod, PodUID its UID; empty where it had none.
+	PodName string `json:"podName"`
+	// +optional
+	// +kubebuilder:validation:Type=string
+	PodUID types.UID `json:"podUID,omitempty"`
+	// StatefulSet makes the successor.
+	StatefulSet string `json:"statefulSet"`
+	// Node is the one on which it was; no successor is accepted there.
+	// +optional
+	Node string `json:"node,omitempty"`
+	// +optional
+	// +kubebuilder:validation:Type=string
+	NodeUID types.UID `json:"nodeUID,omitempty"`
+	// Claims are its PersistentVolumeClaims.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=64
+	Claims []ReplacementClaim `json:"claims,omitempty"`
+}
+
+// ReplacementClaim is a PersistentVolumeClaim that goes with its member.
+type ReplacementClaim struct {
+	Name string `json:"name"`
+	// +kubebuilder:validation:Type=string
+	UID types.UID `json:"uid"`
+	// Volume is the PersistentVolume that it is bound to. With volumeClaims: Retain it stays.
+	// +optional
+	Volume string `json:"volume,omitempty"`
+}
+
+// ReplacementPlace is a node on which a pod of the member was.
+type ReplacementPlace struct {
+	Node string `json:"node"`
+	// NodeUID is empty where the Node was not there.
+	// +optional
+	// +kubebuilder:validation:Type=string
+	NodeUID types.UID `json:"nodeUID,omitempty"`
+	// GoneTime is since when the API has no pod of the member there.
+	// +optional
+	GoneTime *metav1.Time `json:"goneTime,omitempty"`
+}
+
+// ReplacementSuccessor is the pod that takes over.
+type ReplacementSuccessor struct {
+	PodName string `json:"podName"`
+	// +kubebuilder:validation:Type=string
+	PodUID types.UID `json:"podUID"`
+	// Node is empty until it is bound to one.
+	// +optional
+	Node string `json:"node,omitempty"`
+}
+
+// ReplacementBlocker is one thing that a replacement waits for.
+type ReplacementBlocker struct {
+	// Rule is the rule of its role that does not pass, empty where the blocker is no rule's.
+	// +optional
+	Rule string `json:"rule,omitempty"`
+	// Reason is CamelCase, for machines.
+	Reason string `json:"reason"`
+	// Message says what is wrong and what it waits for.
+	// +kubebuilder:validation:MaxLength=1024
+	Message string `json:"message"`
+	// Remedy says what a person can do about it.
+	// +optional
+	// +kubebuilder:validation:MaxLength=1024
+	Remedy string `json:"remedy,omitempty"`
+}
+
+// Over reports whether nothing more is done for the request.
+func (s *ReplacementRequestStatus) Over() bool {
+	return s.Step == ReplacementComplete || s.Step == ReplacementCancelled
+}

@@ -1,0 +1,88 @@
+package eviction
+
+import (
+	"slices"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"usher.sh/usher/api/v1alpha1"
+)
+
+// findReplaced lists the policy's other members that are being replaced, whose successors do not do their work yet.
+func (j *judgement) findReplaced() {
+	for i := range j.status().Replacing {
+		other := &j.status().Replacing[i]
+		if other.ID == j.verdict.Member || slices.Contains(j.leaving, other.ID) {
+			continue
+		}
+		j.leaving = append(j.leaving, other.ID)
+		if other.Role == j.verdict.Role || !j.policy.Policy.declares(other.Role) {
+			j.replaced = append(j.replaced, other)
+		}
+	}
+}
+
+// isReplaced reports whether the judged member is being replaced.
+func (j *judgement) isReplaced() bool {
+	return j.policy != nil && slices.ContainsFunc(j.status().Replacing, func(r v1alpha1.Replacing) bool { return r.ID == j.verdict.Member && r.Role == j.verdict.Role })
+}
+
+// JudgeReplacing says whether a member's replacement may begin, or go on as long as nothing of the member was removed: by the role's rules
+// of replacement, and while as few others are on their way, or are being replaced, as its role and the policy allow. Request is the UID of
+// the ReplacementRequest: a member is replaced for one at a time.
+func JudgeReplacing(in Input, request types.UID) Verdict {
+	j := claimed(in)
+	if j.role == nil {
+		return j.conclude().verdict
+	}
+	j.judgeReplacement()
+	leaving := slices.DeleteFunc(j.others, func(l *v1alpha1.Leaving) bool { return l.ID == j.verdict.Member }) // it is the one that has gone
+	if len(leaving) > 0 && j.full(len(leaving)) {
+		j.block(anotherIsLeaving(leaving, j.role, j.policy.Key.Namespace))
+	}
+	var others []*v1alpha1.Replacing
+	for i := range j.status().Replacing {
+		if other := &j.status().Replacing[i]; other.RequestUID != request {
+			others = append(others, other)
+		}
+	}
+	if len(others) >= mostReplaced {
+		j.block(anotherIsReplaced(others, j.policy.Key.Namespace))
+	}
+	return j.conclude().verdict
+}
+
+// mostReplaced is how many members of a policy are replaced at a time (source 002, maxConcurrentReplacements).
+const mostReplaced = 1
+
+// PermitReplacement writes down that a member is being replaced. From then on it counts as one that is on its way, and no evidence from
+// before decides any more: what let it begin is looked at once more.
+func PermitReplacement(policy Declared, entry v1alpha1.Replacing) Action {
+	status := statusOf(&policy)
+	status.Replacing = slices.DeleteFunc(status.Replacing, func(r v1alpha1.Replacing) bool { return r.Role == entry.Role && r.ID == entry.ID })
+	entry.StartTime = moment(entry.StartTime.Time)
+	status.Replacing = append(status.Replacing, entry)
+	status.Epoch++
+	return policy.write(Permit, status, entry.ID+" is being replaced")
+}
+
+// ReleaseReplacement ends what PermitReplacement has written down for a request; false: there is nothing of it.
+func ReleaseReplacement(policy Declared, request types.UID) (Action, bool) {
+	at := ReplacingFor(policy.Status, request)
+	if at < 0 {
+		return Action{}, false
+	}
+	status := statusOf(&policy)
+	why := "the replacement of " + status.Replacing[at].ID + " is over"
+	status.Replacing = slices.Delete(status.Replacing, at, at+1)
+	status.Epoch++
+	return policy.write(Settle, status, why), true
+}
+
+// ReplacingFor returns the index of a request's entry in a policy's status, which may be nil; -1: there is none.
+func ReplacingFor(status *v1alpha1.EvictionPolicyStatus, request types.UID) int {
+	if status == nil {
+		return -1
+	}
+	return slices.IndexFunc(status.Replacing, func(r v1alpha1.Replacing) bool { return r.RequestUID == request })
+}

@@ -1,0 +1,126 @@
+package eviction
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"usher.sh/usher/api/v1alpha1"
+	"usher.sh/usher/internal/expression"
+)
+
+func replaced(pod, request string) v1alpha1.Replacing {
+	return v1alpha1.Replacing{Role: "store", ID: "m-" + pod, Request: request, RequestUID: types.UID(request), StartTime: metav1.NewTime(noon)}
+}
+
+// A member that is being replaced counts as one that is on its way: for its role's limit, and for rules that ask for leaving.
+func TestReplacedMembersCountAsLeaving(t *testing.T) {
+	in := world(t)
+	in.Policies[0].Status.Replacing = []v1alpha1.Replacing{replaced("s1", "q1")}
+	if got := reasons(Judge(in)); !slices.Equal(got, []string{AnotherIsReplaced}) {
+		t.Errorf("with m-s1 replaced, m-s0 is judged %v", got)
+	}
+	in.Policies[0].Status.Leaving = []v1alpha1.Leaving{leaves("s1", "store", noon)}
+	if got := reasons(Judge(in)); !slices.Equal(got, []string{AnotherIsLeaving}) {
+		t.Errorf("with m-s1 leaving as well, m-s0 is judged %v", got)
+	}
+	in = world(t)
+	in.Policies[0].Status.Replacing = []v1alpha1.Replacing{replaced("s0", "q0")}
+	if got := reasons(Judge(in)); len(got) > 0 {
+		t.Errorf("m-s0 itself is replaced, and is judged %v", got)
+	}
+	in.Pod = toyPod("r0", "router")
+	if got := reasons(Judge(in)); len(got) > 0 {
+		t.Errorf("a member of another role is judged %v", got)
+	}
+}
+
+func TestJudgeReplacing(t *testing.T) {
+	for name, test := range map[string]struct {
+		change func(*Input)
+		want   []string
+	}{
+		"nothing is in the way": {want: nil},
+		"it is being replaced":  {change: func(in *Input) { in.Policies[0].Status.Replacing = []v1alpha1.Replacing{replaced("s0", "q0")} }},
+		"for another request":   {change: func(in *Input) { in.Policies[0].Status.Replacing = []v1alpha1.Replacing{replaced("s0", "q9")} }, want: []string{AnotherIsReplaced}},
+		"another member is":     {change: func(in *Input) { in.Policies[0].Status.Replacing = []v1alpha1.Replacing{replaced("s1", "q1")} }, want: []string{AnotherIsReplaced}},
+		"another member leaves": {change: func(in *Input) { in.Policies[0].Status.Leaving = []v1alpha1.Leaving{leaves("s1", "store", noon)} }, want: []string{AnotherIsLeaving}},
+		"its former pod settles": {change: func(in *Input) {
+			former := leaves("s0", "store", noon)
+			former.PodUID = "former"
+			in.Policies[0].Status.Leaving = []v1alpha1.Leaving{former}
+		}},
+		"a rule does not pass":        {change: func(in *Input) { in.Deleted = false }, want: []string{"NotDeleted"}},
+		"what is known is too old":    {change: func(in *Input) { in.Policies[0].Status.Epoch = 5 }, want: []string{EvidenceStale}},
+		"no other can take its place": {change: func(in *Input) { in.Pod = toyPod("x0", "single") }, want: []string{NoSuccessor}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			in := world(t)
+			in.Deleted = true
+			in.Evidence.Members["m-x0"] = expression.Facts{}
+			if test.change != nil {
+				test.change(&in)
+			}
+			if got := reasons(JudgeReplacing(in, "q0")); !slices.Equal(got, test.want) {
+				t.Errorf("%v, want %v", got, test.want)
+			}
+		})
+	}
+}
+
+// The permit of a replacement ends what was known before, and so does its end. What others have in the status stays.
+func TestPermitReplacement(t *testing.T) {
+	policy := world(t).Policies[0]
+	policy.Status.Leaving = []v1alpha1.Leaving{leaves("s1", "store", noon)}
+	permit := PermitReplacement(policy, replaced("s0", "q0"))
+	if permit.Kind != Permit || permit.Version != "7" || permit.Status.Epoch != 5 || len(permit.Status.Leaving) != 1 || ReplacingFor(permit.Status, "q0") != 0 {
+		t.Errorf("the permit is %+v of %+v", permit, permit.Status)
+	}
+	if _, is := ReleaseReplacement(policy, "q0"); is {
+		t.Error("a permit that is not there is released")
+	}
+	policy.Status = permit.Status
+	release, is := ReleaseReplacement(policy, "q0")
+	if !is || release.Status.Epoch != 6 || len(release.Status.Replacing) > 0 || len(release.Status.Leaving) != 1 {
+		t.Errorf("the release is %+v of %+v", release, release.Status)
+	}
+	again := PermitReplacement(policy, replaced("s0", "q0"))
+	if len(again.Status.Replacing) != 1 {
+		t.Errorf("the permit is written twice: %+v", again.Status.Replacing)
+	}
+}
+
+// Usher itself may delete what it replaces, whatever is known of the system by then: its first claims are gone.
+func TestAdmitsItsOwnReplacement(t *testing.T) {
+	in := AdmissionInput{Input: world(t), Verb: VerbDelete, User: "system:serviceaccount:usher:manager", Self: []string{"system:serviceaccount:usher:manager"}}
+	in.Evidence = nil
+	if Admit(in).Allow {
+		t.Error("a member that is not replaced is deleted without evidence")
+	}
+	in.Policies[0].Status.Replacing = []v1alpha1.Replacing{replaced("s0", "q0")}
+	if got := Admit(in); !got.Allow || got.Note.Kind != ByReplacement {
+		t.Errorf("%+v", got)
+	}
+	in.User = "anna"
+	if Admit(in).Allow {
+		t.Error("another user deletes a member that is being replaced")
+	}
+}
+
+// What a status reconciliation writes keeps the members that are being replaced.
+func TestReconcileStatusKeepsReplacing(t *testing.T) {
+	in := world(t)
+	policy := in.Policies[0]
+	policy.Status.Replacing = []v1alpha1.Replacing{replaced("s0", "q0")}
+	policy.Status.Leaving = []v1alpha1.Leaving{leaves("s1", "store", noon.Add(-time.Hour))}
+	result := ReconcileStatus(StatusInput{
+		Now: noon, Policy: policy, Pods: in.Peers, Presences: map[types.UID]PodPresence{"uid-s1": SeenStaying}, WantedKnown: true,
+	})
+	at := slices.IndexFunc(result.Actions, func(a Action) bool { return a.Kind == Settle })
+	if at < 0 || ReplacingFor(result.Actions[at].Status, "q0") != 0 {
+		t.Errorf("%+v", result.Actions)
+	}
+}
