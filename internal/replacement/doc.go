@@ -1,4 +1,6 @@
-// Package replacement answers: which members are unhealthy since when, and which of them get a successor now?
+// Package replacement answers: which members are unhealthy since when, which of them get a successor now, and what is done next for one?
+//
+// Step says what is done next for a member that is replaced, by a ReplacementRequest, and Written and Reported what its status is then.
 //
 // Observe carries what is remembered of each member (since when each of its conditions stands) on to what is known of it now. Decide says
 // which members are marked for replacement, and what the others wait for. Both are functions of their input, and nothing is remembered but

@@ -20,6 +20,7 @@ func Step(in StepInput) StepResult {
 	case Joining:
 		s.join()
 	case Complete, Cancelled:
+		s.release()
 	}
 	return s.out
 }
@@ -41,13 +42,38 @@ func (s *stepping) write(phase Phase) {
 	s.act(Action{Kind: Write, Progress: next})
 }
 
-// wait begins where nothing is in the way.
+// release has the policy's status forget the member, and reports whether there was anything to forget.
+func (s *stepping) release() bool {
+	if s.PermitTime.IsZero() {
+		return false
+	}
+	s.act(Action{Kind: Release})
+	return true
+}
+
+// permitted reports whether the policy's status says that the member is being replaced, and has it say so where it does not.
+func (s *stepping) permitted() bool {
+	if !s.PermitTime.IsZero() {
+		return true
+	}
+	s.act(Action{Kind: Permit})
+	return false
+}
+
+// wait begins where nothing is in the way, by a look that was taken after the permit was written: no other member can go on the same facts.
 func (s *stepping) wait() {
-	if s.Cancelled {
+	switch {
+	case s.Cancelled && s.release():
+		return
+	case s.Cancelled:
 		s.write(Cancelled)
 		return
 	}
 	if s.examine(); len(s.out.Blockers) > 0 {
+		s.giveUp()
+		return
+	}
+	if !s.permitted() {
 		return
 	}
 	claims, node := s.present(), s.where()
@@ -61,11 +87,31 @@ func (s *stepping) wait() {
 	s.act(Action{Kind: Write, Progress: next})
 }
 
+// patience is how long a permit stands although something is in the way: what was known before it was written does not count, and the
+// system is asked anew first.
+const patience = time.Minute
+
+// giveUp takes a permit back that holds others for nothing.
+func (s *stepping) giveUp() {
+	if s.PermitTime.IsZero() {
+		return
+	}
+	if end := s.PermitTime.Add(patience); end.After(s.Now) {
+		s.lookAt(end)
+		return
+	}
+	s.release()
+}
+
+// lookAt notes a time at which to look again.
+func (s *stepping) lookAt(at time.Time) {
+	if s.out.NextLook.IsZero() || at.Before(s.out.NextLook) {
+		s.out.NextLook = at
+	}
+}
+
 // examine blocks unless the rules pass, the predecessor is known to be gone, and all that goes with it is known.
 func (s *stepping) examine() {
-	if s.Suspended {
-		s.block(suspended())
-	}
 	s.out.Blockers = append(s.out.Blockers, s.Rules...)
 	s.producible()
 	s.departed()
@@ -165,9 +211,7 @@ func (s *stepping) gone(place *Place) {
 		return
 	}
 	s.block(settling(s.Member.PodName, place.Node.Name))
-	if s.out.NextLook.IsZero() || at.Before(s.out.NextLook) {
-		s.out.NextLook = at
-	}
+	s.lookAt(at)
 }
 
 // unreadVolumes blocks where it is not known what becomes of the volumes of claims that go.
@@ -190,7 +234,7 @@ func (s *stepping) remove() {
 			return
 		}
 	case len(left) > 0 && s.running():
-		s.block(cameBack(s.Member, s.Pod.Node.Name))
+		s.block(cameBack(s.Member, s.Pod.Node.Name, s.Namespace))
 		return
 	case len(left) > 0:
 		s.departed()
@@ -199,7 +243,7 @@ func (s *stepping) remove() {
 	if s.System.Listed && s.System.Left == Unknown {
 		s.block(listUnknown())
 	}
-	if len(s.out.Blockers) > 0 {
+	if len(s.out.Blockers) > 0 || !s.permitted() {
 		return
 	}
 	if s.System.Listed && s.System.Left != Yes {
@@ -218,7 +262,7 @@ func (s *stepping) removeRest(left []*Claim) {
 	case old && !s.Pod.Terminating:
 		s.act(Action{Kind: DeletePod, Name: s.Member.PodName, UID: s.Pod.UID})
 	case old:
-		s.block(podLeaving(s.Member.PodName))
+		s.block(podLeaving(s.Member.PodName, s.Namespace))
 	case len(left) == 0:
 		s.write(Joining)
 	}
@@ -240,7 +284,7 @@ func (s *stepping) oldClaims() []*Claim {
 // removeClaim deletes a claim. Its volume, which may be the last copy, is retained before.
 func (s *stepping) removeClaim(c *Claim) {
 	if c.Terminating {
-		s.block(claimLeaving(c.Name))
+		s.block(claimLeaving(c.Name, s.Namespace))
 		return
 	}
 	if s.Retain && c.Volume != "" && !c.Retained {
@@ -251,10 +295,13 @@ func (s *stepping) removeClaim(c *Claim) {
 
 // join waits for the successor. It joins its system's list as late as it can: until it has a node, it would only count as missing there.
 func (s *stepping) join() {
+	if !s.permitted() {
+		return
+	}
 	switch {
 	case s.Pod == nil:
 		s.producible()
-		s.block(noSuccessor(s.Set.Name, s.Member.PodName))
+		s.block(noSuccessor(s.Set.Name, s.Member.PodName, s.Namespace))
 		return
 	case s.Pod.Node.Name == "":
 		s.block(unscheduled(s.Member.PodName, s.Pod.Unscheduled))
@@ -269,7 +316,7 @@ func (s *stepping) join() {
 		s.act(Action{Kind: Join})
 		return
 	case !s.Pod.Ready:
-		s.block(notReady(s.Member.PodName))
+		s.block(notReady(s.Member.PodName, s.Namespace))
 	}
 	if s.System.Reported != Yes {
 		s.block(notReported(s.Member.ID))

@@ -8,15 +8,18 @@ import (
 	"usher.sh/usher/api/v1alpha1"
 )
 
-// StepInput is everything that the next step of one replacement looks at: of a member of a StatefulSet, under whose name the set makes
-// the successor. Reads are as fresh as the writes that follow: the shell takes them past its cache.
+// StepInput is everything that the next step of one replacement looks at: of a member of a StatefulSet, which makes the successor under
+// the member's name. Reads are as fresh as the writes that follow: the shell takes them past its cache.
 type StepInput struct {
 	Now    time.Time
 	Member v1alpha1.MemberRef
+	// Namespace is that of the request, and of all that the set has.
+	Namespace string
 	// Cancelled: the request for it is being deleted.
 	Cancelled bool
-	Suspended bool
-	// Rules are the blockers of the role's rules of replacement, as a verdict has them.
+	// PermitTime is when it was written into the policy's status that the member is being replaced; zero: it is not there.
+	PermitTime time.Time
+	// Rules are what keeps it from beginning: the blockers of the verdict on it, and what the policy lacks.
 	Rules []Blocker
 	// Retain: volumes are kept when their claims go.
 	Retain bool
@@ -167,6 +170,8 @@ type ActionKind string
 
 // The kinds.
 const (
+	Permit       ActionKind = "permit"       // the policy's status says that the member is being replaced
+	Release      ActionKind = "release"      // it says so no more
 	Write        ActionKind = "write"        // Progress, at the version of the request that was read
 	Leave        ActionKind = "leave"        // the system takes the predecessor off its list
 	RetainVolume ActionKind = "retainVolume" // Name, UID: the reclaim policy of the PersistentVolume becomes Retain
@@ -180,4 +185,8 @@ type Blocker struct {
 	Reason  Reason
 	Message string
 	Remedy  string
+	// Rule is the rule of the role that does not pass; "": it is no rule's.
+	Rule string
+	// Never: nothing that is only waited for helps.
+	Never bool
 }

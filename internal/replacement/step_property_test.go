@@ -26,6 +26,7 @@ type cluster struct {
 	tolerates bool      // every taint
 	request   StepInput // what the request and the policy say
 	progress  Progress
+	permit    time.Time
 	made      int
 }
 
@@ -164,7 +165,7 @@ func (c *cluster) kubelets() {
 // happen has something happen to a machine, to the pod or to the request.
 func (c *cluster) happen() {
 	m := c.nodes[rapid.SampledFrom(nodeNames).Draw(c.t, "node")]
-	switch rapid.IntRange(0, 8).Draw(c.t, "what") {
+	switch rapid.IntRange(0, 9).Draw(c.t, "what") {
 	case 0:
 		m.reports = false
 	case 1:
@@ -191,6 +192,8 @@ func (c *cluster) happen() {
 		}
 	case 8:
 		c.controllers()
+	case 9: // the policy is made anew
+		c.permit = time.Time{}
 	}
 	c.now = c.now.Add(time.Duration(rapid.IntRange(0, 60).Draw(c.t, "seconds")) * time.Second)
 	c.orphans()
@@ -226,7 +229,7 @@ func (c *cluster) node(name string) Node {
 func (c *cluster) input() StepInput {
 	in := c.request
 	in.Now, in.Member, in.Set = c.now, v1alpha1.MemberRef{Role: "r", ID: "db-0", PodName: "db-0"}, Set{Name: "db", Makes: Yes}
-	in.System, in.Progress = c.list, c.progress
+	in.System, in.Progress, in.PermitTime = c.list, c.progress, c.permit
 	for _, place := range c.places {
 		in.Places = append(in.Places, Place{Node: c.node(place.Node.Name), GoneTime: place.GoneTime})
 	}
@@ -272,14 +275,27 @@ func (c *cluster) whole() bool {
 // carryOut does what follows from a look. The process may end after any action.
 func (c *cluster) carryOut(actions []Action) {
 	for _, a := range actions {
-		if old := c.old(); a.Kind != Write && a.Kind != Join && old != "" && len(c.writers(old)) > 0 {
+		if old := c.old(); a.Kind != Write && a.Kind != Permit && a.Kind != Release && a.Kind != Join && old != "" && len(c.writers(old)) > 0 {
 			c.t.Fatalf("%s while %v write to the predecessor's volume", a.Kind, c.writers(old))
+		}
+		if a.Kind != Write && a.Kind != Permit && a.Kind != Release && c.permit.IsZero() {
+			c.t.Fatalf("%s without a permit", a.Kind)
+		}
+		if a.Kind == Release && (c.progress.Phase == Joining || c.progress.Phase == Removing) {
+			c.t.Fatalf("the permit is taken back while the member is %s", c.progress.Phase)
 		}
 		if lost := a.Kind == Leave || a.Kind == DeleteClaim; lost && c.whole() && (len(c.request.Rules) > 0 || c.request.Cancelled) {
 			c.t.Fatalf("%s is the first thing that is lost, and by now the rules do not pass (%v), or it is cancelled (%t)", a.Kind, c.request.Rules, c.request.Cancelled)
 		}
 		switch a.Kind {
+		case Permit:
+			c.permit = c.now
+		case Release:
+			c.permit = time.Time{}
 		case Write:
+			if a.Progress.Phase == Removing && c.permit.IsZero() {
+				c.t.Fatalf("it begins without a permit")
+			}
 			c.progress = a.Progress
 		case Leave:
 			c.list.Left, c.joined = Yes, ""
@@ -345,7 +361,7 @@ func TestPropertyStep(t *testing.T) {
 			c.controllers()
 			c.now = c.now.Add(time.Minute)
 			c.orphans()
-			if last = c.step(); c.progress.Phase.Over() {
+			if last = c.step(); c.progress.Phase.Over() && c.permit.IsZero() {
 				return
 			}
 		}
@@ -370,11 +386,11 @@ func TestPropertyStepEnds(t *testing.T) {
 			}
 			c.controllers()
 			c.now = c.now.Add(time.Minute)
-			if c.progress.Phase == Complete {
+			if c.progress.Phase == Complete && c.permit.IsZero() {
 				break
 			}
 		}
-		if c.progress.Phase != Complete || len(c.writers(old)) > 0 {
+		if c.progress.Phase != Complete || !c.permit.IsZero() || len(c.writers(old)) > 0 {
 			t.Fatalf("it is not replaced: %q, %+v", c.progress.Phase, Step(c.input()))
 		}
 	})

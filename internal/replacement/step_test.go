@@ -17,7 +17,7 @@ var (
 // lost is db-0, whose node n1 is proven off. The set has made a pod that finds no node, since the claim is bound to a volume on n1.
 func lost(changes ...func(*StepInput)) StepInput {
 	in := StepInput{
-		Now: noon, Member: v1alpha1.MemberRef{Role: "etcd-member", ID: "db-0", PodName: "db-0"}, Retain: true, Set: Set{Name: "db", Makes: Yes},
+		Now: noon, Namespace: "shop", Member: v1alpha1.MemberRef{Role: "etcd-member", ID: "db-0", PodName: "db-0"}, Retain: true, Set: Set{Name: "db", Makes: Yes},
 		Pod:    &NamedPod{UID: "p2", Unscheduled: "1 node(s) had volume node affinity conflict"},
 		Places: []Place{{Node: n1Off, GoneTime: ago(time.Hour)}},
 		Claims: []Claim{{Name: "data-db-0", UID: "c1", Volume: "v1", VolumeUID: "v1", Known: true}},
@@ -31,7 +31,7 @@ func lost(changes ...func(*StepInput)) StepInput {
 
 // removing is the same after it was written down what goes.
 func removing(changes ...func(*StepInput)) StepInput {
-	in := lost()
+	in := lost(permitted)
 	in.Progress = Progress{Phase: Removing, Node: "n1", NodeUID: "n1", PodUID: "p2", Claims: []ClaimRef{{Name: "data-db-0", UID: "c1", Volume: "v1"}}}
 	for _, change := range changes {
 		change(&in)
@@ -52,6 +52,10 @@ func joining(changes ...func(*StepInput)) StepInput {
 	}
 	return in
 }
+
+func ruledOut(in *StepInput) { in.Rules = []Blocker{{Reason: "NoQuorum"}} }
+
+func permitted(in *StepInput) { in.PermitTime = ago(time.Second) }
 
 func on(node Node) func(*StepInput) {
 	return func(in *StepInput) { in.Pod = &NamedPod{UID: "p1", Node: node} }
@@ -86,12 +90,17 @@ func TestStep(t *testing.T) {
 		blockers []Reason
 		next     time.Time
 	}{
-		"it is written down what goes":         {in: lost(), actions: []Action{writes(Removing)}},
-		"its node was deleted":                 {in: lost(was(Place{Node: Node{Name: "n1", State: NodeDeleted}})), actions: []Action{{Kind: Write, Progress: Progress{Phase: Removing, Node: "n1", PodUID: "p2", Claims: writes(Removing).Progress.Claims}}}},
-		"its pod is still on it":               {in: lost(on(n1Off)), actions: []Action{{Kind: Write, Progress: Progress{Phase: Removing, Node: "n1", NodeUID: "n1", PodUID: "p1", Claims: writes(Removing).Progress.Claims}}}},
+		"it is written down what goes":         {in: lost(permitted), actions: []Action{writes(Removing)}},
+		"its node was deleted":                 {in: lost(permitted, was(Place{Node: Node{Name: "n1", State: NodeDeleted}})), actions: []Action{{Kind: Write, Progress: Progress{Phase: Removing, Node: "n1", PodUID: "p2", Claims: writes(Removing).Progress.Claims}}}},
+		"its pod is still on it":               {in: lost(permitted, on(n1Off)), actions: []Action{{Kind: Write, Progress: Progress{Phase: Removing, Node: "n1", NodeUID: "n1", PodUID: "p1", Claims: writes(Removing).Progress.Claims}}}},
+		"no permit stands":                     {in: lost(), actions: []Action{{Kind: Permit}}},
+		"it is in the way now":                 {in: lost(permitted, ruledOut), blockers: []Reason{"NoQuorum"}, next: noon.Add(59 * time.Second)},
+		"it has been in the way for long":      {in: lost(func(in *StepInput) { ruledOut(in); in.PermitTime = ago(time.Minute) }), actions: []Action{{Kind: Release}}, blockers: []Reason{"NoQuorum"}},
+		"cancelled with a permit":              {in: lost(cancelled, permitted), actions: []Action{{Kind: Release}}},
+		"the permit has gone":                  {in: removing(func(in *StepInput) { in.PermitTime = time.Time{} }), actions: []Action{{Kind: Permit}}},
+		"the permit has gone while it joins":   {in: joining(func(in *StepInput) { in.PermitTime = time.Time{} }), actions: []Action{{Kind: Permit}}},
 		"cancelled":                            {in: lost(cancelled), actions: []Action{{Kind: Write, Progress: Progress{Phase: Cancelled}}}},
-		"suspended":                            {in: lost(func(in *StepInput) { in.Suspended = true }), blockers: []Reason{PolicySuspended}},
-		"a rule does not pass":                 {in: lost(func(in *StepInput) { in.Rules = []Blocker{{Reason: "NoQuorum"}} }), blockers: []Reason{"NoQuorum"}},
+		"a rule does not pass":                 {in: lost(ruledOut), blockers: []Reason{"NoQuorum"}},
 		"the set does not make it":             {in: lost(func(in *StepInput) { in.Set.Makes = No }), blockers: []Reason{StatefulSetMissing}},
 		"the set is not known":                 {in: lost(func(in *StepInput) { in.Set.Makes = Unknown }), blockers: []Reason{StatefulSetMissing}},
 		"it runs":                              {in: lost(on(n1Alive)), blockers: []Reason{PredecessorRuns}},
@@ -103,18 +112,18 @@ func TestStep(t *testing.T) {
 		"it was not seen to go":                {in: lost(was(Place{Node: n1Alive})), blockers: []Reason{NodeNotProvenOff}},
 		"it has just gone":                     {in: lost(was(Place{Node: n1Alive, GoneTime: ago(29 * time.Second)})), blockers: []Reason{PredecessorLeaving}, next: noon.Add(time.Second)},
 		"its node has just come back":          {in: lost(was(Place{Node: Node{Name: "n1", UID: "n1", State: NodeAlive, Since: ago(time.Second)}, GoneTime: ago(time.Hour)})), blockers: []Reason{PredecessorLeaving}, next: noon.Add(29 * time.Second)},
-		"it has been gone for long":            {in: lost(was(Place{Node: n1Alive, GoneTime: ago(30 * time.Second)})), actions: []Action{writes(Removing)}},
+		"it has been gone for long":            {in: lost(permitted, was(Place{Node: n1Alive, GoneTime: ago(30 * time.Second)})), actions: []Action{writes(Removing)}},
 		"its volume cannot be read":            {in: lost(claim(func(c *Claim) { c.Known = false })), blockers: []Reason{VolumeNotKnown}},
-		"its volume need not be known":         {in: lost(claim(func(c *Claim) { c.Known = false }), func(in *StepInput) { in.Retain = false }), actions: []Action{writes(Removing)}},
+		"its volume need not be known":         {in: lost(permitted, claim(func(c *Claim) { c.Known = false }), func(in *StepInput) { in.Retain = false }), actions: []Action{writes(Removing)}},
 		"the system's list is not known":       {in: lost(listed(Unknown, No)), blockers: []Reason{MembershipNotKnown}},
-		"several things are in the way":        {in: lost(on(n1Lost), listed(Unknown, No), func(in *StepInput) { in.Suspended = true }), blockers: []Reason{PolicySuspended, NodeNotProvenOff, MembershipNotKnown}},
+		"several things are in the way":        {in: lost(on(n1Lost), listed(Unknown, No), ruledOut), blockers: []Reason{"NoQuorum", NodeNotProvenOff, MembershipNotKnown}},
 		"it goes":                              {in: removing(), actions: []Action{retains, deletesClaim, deletesPod}},
 		"it goes with its volume":              {in: removing(func(in *StepInput) { in.Retain = false }), actions: []Action{deletesClaim, deletesPod}},
 		"its volume is retained":               {in: removing(claim(func(c *Claim) { c.Retained = true })), actions: []Action{deletesClaim, deletesPod}},
 		"its claim was never bound":            {in: removing(claim(func(c *Claim) { c.Volume = "" })), actions: []Action{deletesClaim, deletesPod}},
 		"it leaves the system's list first":    {in: removing(listed(No, No)), actions: []Action{{Kind: Leave}}},
 		"it has left the system's list":        {in: removing(listed(Yes, No)), actions: []Action{retains, deletesClaim, deletesPod}},
-		"a rule does not pass any more":        {in: removing(func(in *StepInput) { in.Rules = []Blocker{{Reason: "NoQuorum"}} }), actions: []Action{back}, blockers: []Reason{"NoQuorum"}},
+		"a rule does not pass any more":        {in: removing(ruledOut), actions: []Action{back}, blockers: []Reason{"NoQuorum"}},
 		"cancelled in time":                    {in: removing(cancelled), actions: []Action{back}},
 		"cancelled too late":                   {in: removing(cancelled, listed(Yes, No)), actions: []Action{retains, deletesClaim, deletesPod}},
 		"it has come back in time":             {in: removing(on(n2Alive)), actions: []Action{back}, blockers: []Reason{PredecessorRuns}},
@@ -139,7 +148,8 @@ func TestStep(t *testing.T) {
 		"the successor is not reported":        {in: joining(func(in *StepInput) { in.System.Reported = No }), blockers: []Reason{SuccessorNotReported}},
 		"whether it is reported is not known":  {in: joining(func(in *StepInput) { in.System.Reported = Unknown }), blockers: []Reason{SuccessorNotReported}},
 		"it is replaced":                       {in: joining(), actions: []Action{writes(Complete)}},
-		"over":                                 {in: joining(func(in *StepInput) { in.Progress.Phase = Complete })},
+		"over":                                 {in: joining(func(in *StepInput) { in.Progress.Phase, in.PermitTime = Complete, time.Time{} })},
+		"over, and others wait":                {in: joining(func(in *StepInput) { in.Progress.Phase = Complete }), actions: []Action{{Kind: Release}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := Step(test.in)
@@ -160,5 +170,5 @@ func TestStep(t *testing.T) {
 // A member that has come back while its claims go is distinguished from one that has never left.
 func TestStepSaysThatItHasComeBack(t *testing.T) {
 	got := Step(removing(on(n2Alive), claim(func(c *Claim) { c.Terminating = true })))
-	same(t, got.Blockers, []Blocker{cameBack(removing().Member, "n2")})
+	same(t, got.Blockers, []Blocker{cameBack(removing().Member, "n2", "shop")})
 }

@@ -29,6 +29,12 @@ const (
 	PredecessorLeaving   Reason = "PredecessorLeaving"
 	VolumeNotKnown       Reason = "VolumeNotKnown"
 	MembershipNotKnown   Reason = "MembershipNotKnown"
+	SourceMissing        Reason = "SourceMissing"
+	ProviderMissing      Reason = "ProviderMissing"
+	ProviderUnsupported  Reason = "ProviderUnsupported"
+	MemberMissing        Reason = "MemberMissing"
+	WriteNotAccepted     Reason = "WriteNotAccepted"
+	NotRead              Reason = "NotRead"
 	SuccessorMissing     Reason = "SuccessorMissing"
 	SuccessorUnscheduled Reason = "SuccessorUnscheduled"
 	SuccessorOnSameNode  Reason = "SuccessorOnSameNode"
@@ -36,16 +42,20 @@ const (
 	SuccessorNotReported Reason = "SuccessorNotReported"
 )
 
+func waiting(reason Reason, message, remedy string) Blocker {
+	return Blocker{Reason: reason, Message: message, Remedy: remedy}
+}
+
 func repairDisabled(member string) Blocker {
-	return Blocker{RepairDisabled, "it is unhealthy, and automatic repair is disabled", "usher replace " + member}
+	return waiting(RepairDisabled, "it is unhealthy, and automatic repair is disabled", "usher replace "+member)
 }
 
 func memberPaused(why string) Blocker {
-	return Blocker{MemberPaused, why, "wait until that is over"}
+	return waiting(MemberPaused, why, "wait until that is over")
 }
 
 func notSeen(condition ConditionType) Blocker {
-	return Blocker{ConditionNotSeen, fmt.Sprintf("%s is remembered, and whether it still holds could not be read", condition), "see the policy's status.system, and the log of usher's manager"}
+	return waiting(ConditionNotSeen, fmt.Sprintf("%s is remembered, and whether it still holds could not be read", condition), "see the policy's status.system, and the log of usher's manager")
 }
 
 func systemUnavailable(known bool) Blocker {
@@ -53,11 +63,11 @@ func systemUnavailable(known bool) Blocker {
 	if known {
 		message = "the system is not available"
 	}
-	return Blocker{SystemUnavailable, message + ", and nothing is replaced until it is", "see the policy's status.system"}
+	return waiting(SystemUnavailable, message+", and nothing is replaced until it is", "see the policy's status.system")
 }
 
 func badStopAbove(err error) Blocker {
-	return Blocker{LimitInvalid, "stopAbove.zones is neither a number nor a percentage: " + err.Error(), "correct the policy"}
+	return waiting(LimitInvalid, "stopAbove.zones is neither a number nor a percentage: "+err.Error(), "correct the policy")
 }
 
 func tooManyZones(affected []string, unzoned, all, most int) Blocker {
@@ -65,93 +75,93 @@ func tooManyZones(affected []string, unzoned, all, most int) Blocker {
 	if unzoned > 0 {
 		where = strings.TrimPrefix(where+", and "+text.Count(unzoned, "member")+" whose zone is not known", ", and ")
 	}
-	return Blocker{
+	return waiting(
 		TooManyZonesAffected,
 		fmt.Sprintf("unhealthy members are in more than %d of %s (%s): that is a network or a cluster, not a member", most, text.Count(all, "zone"), where),
 		"wait until fewer have some, or replace members one by one: usher replace",
-	}
+	)
 }
 
 func inFlight(what string) Blocker {
-	return Blocker{TooManyInFlight, what + " in flight (marked and not yet excluded), as many as may be at once", "wait"}
+	return waiting(TooManyInFlight, what+" in flight (marked and not yet excluded), as many as may be at once", "wait")
 }
 
 func suspended() Blocker {
-	return Blocker{PolicySuspended, "the policy is suspended, and nothing is begun", "set spec.suspend of the policy to false"}
+	return waiting(PolicySuspended, "the policy is suspended, and nothing is begun", "set spec.suspend of the policy to false")
 }
 
 func noSet(set, pod string) Blocker {
-	return Blocker{
+	return waiting(
 		StatefulSetMissing, fmt.Sprintf("StatefulSet %s makes no pod %s: it is not there, is being deleted, or has fewer replicas", set, pod),
 		"scale it so that it has the pod, or delete the request: what is not to be there needs no successor",
-	}
+	)
 }
 
 func setUnknown(set string) Blocker {
-	return Blocker{StatefulSetMissing, fmt.Sprintf("StatefulSet %s was not read", set), "see the log of usher's manager"}
+	return waiting(StatefulSetMissing, fmt.Sprintf("StatefulSet %s was not read", set), "see the log of usher's manager")
 }
 
 func nodeNotKnown(member string) Blocker {
-	return Blocker{
+	return waiting(
 		NodeNotKnown, fmt.Sprintf("it is not known on which node %s was last, so that it may still run", member),
 		"wait until its pod is bound to a node once",
-	}
+	)
 }
 
 func nodeNotRead(node string) Blocker {
-	return Blocker{NodeNotKnown, fmt.Sprintf("node %s was not read", node), "see the log of usher's manager"}
+	return waiting(NodeNotKnown, fmt.Sprintf("node %s was not read", node), "see the log of usher's manager")
 }
 
 func nodeLost(node string) Blocker {
-	return Blocker{
+	return waiting(
 		NodeNotProvenOff, fmt.Sprintf("node %s does not report, and its machine is not proven off: what it runs may still run", node),
 		fmt.Sprintf("a LostNodePolicy fences it; or, when the machine is certainly off: usher fence %s --confirm", node),
-	}
+	)
 }
 
 func runs(member v1alpha1.MemberRef, node string) Blocker {
-	return Blocker{
+	return waiting(
 		PredecessorRuns, fmt.Sprintf("pod %s is on node %s, which reports", member.PodName, node),
 		"what is lost is replaced; one that runs has to leave its node first",
-	}
+	)
 }
 
-func cameBack(member v1alpha1.MemberRef, node string) Blocker {
-	return Blocker{
+func cameBack(member v1alpha1.MemberRef, node, namespace string) Blocker {
+	return waiting(
 		PredecessorRuns, fmt.Sprintf("pod %s has come back on node %s with the claims that were to go, and it is judged as a member that runs", member.PodName, node),
-		fmt.Sprintf("usher evict %s; what is left of it goes then", member.PodName),
-	}
+		fmt.Sprintf("usher evict %s -n %s; what is left of it goes then", member.PodName, namespace),
+	)
 }
 
 func goneUnseen(pod, node string) Blocker {
-	return Blocker{NodeNotProvenOff, fmt.Sprintf("pod %s was on node %s, and was not seen to go from there", pod, node), "wait; it is looked at again when the pod or the node changes"}
+	return waiting(NodeNotProvenOff, fmt.Sprintf("pod %s was on node %s, and was not seen to go from there", pod, node), "wait; it is looked at again when the pod or the node changes")
 }
 
 func settling(pod, node string) Blocker {
-	return Blocker{PredecessorLeaving, fmt.Sprintf("pod %s was seen gone from node %s less than %s ago, and may have been deleted by force", pod, node, settle), "wait"}
+	return waiting(PredecessorLeaving, fmt.Sprintf("pod %s was seen gone from node %s less than %s ago, and may have been deleted by force", pod, node, settle), "wait")
 }
 
-func podLeaving(pod string) Blocker {
-	return Blocker{PredecessorLeaving, fmt.Sprintf("pod %s is being deleted", pod), fmt.Sprintf("wait; what keeps it: kubectl get pod %s -o jsonpath='{.metadata.finalizers}'", pod)}
+func podLeaving(pod, namespace string) Blocker {
+	return waiting(PredecessorLeaving, fmt.Sprintf("pod %s is being deleted", pod), fmt.Sprintf("wait; what keeps it: kubectl get pod %s -n %s -o jsonpath='{.metadata.finalizers}'", pod, namespace))
 }
 
-func claimLeaving(claim string) Blocker {
-	return Blocker{PredecessorLeaving, fmt.Sprintf("claim %s is being deleted", claim), fmt.Sprintf("wait; what keeps it: kubectl get pvc %s -o jsonpath='{.metadata.finalizers}'", claim)}
+func claimLeaving(claim, namespace string) Blocker {
+	return waiting(PredecessorLeaving, fmt.Sprintf("claim %s is being deleted", claim), fmt.Sprintf("wait; what keeps it: kubectl get pvc %s -n %s -o jsonpath='{.metadata.finalizers}'", claim, namespace))
 }
 
 func volumeUnread(claim, volume string) Blocker {
-	return Blocker{
+	return waiting(
 		VolumeNotKnown, fmt.Sprintf("volume %s of claim %s was not read, so it is not known whether it would be destroyed with the claim", volume, claim),
 		"see the log of usher's manager",
-	}
+	)
 }
 
 func listUnknown() Blocker {
-	return Blocker{MembershipNotKnown, "the system's list of members is not known", "wait until the system can be asked"}
+	return waiting(MembershipNotKnown, "the system's list of members is not known", "wait until the system can be asked")
 }
 
-func noSuccessor(set, pod string) Blocker {
-	return Blocker{SuccessorMissing, fmt.Sprintf("StatefulSet %s has not made pod %s yet", set, pod), "wait; what it says: kubectl describe statefulset " + set}
+func noSuccessor(set, pod, namespace string) Blocker {
+	return waiting(SuccessorMissing, fmt.Sprintf("StatefulSet %s has not made pod %s yet", set, pod), "wait; what it says: kubectl describe statefulset "+set+" -n "+namespace)
 }
 
 func unscheduled(pod, why string) Blocker {
@@ -159,20 +169,72 @@ func unscheduled(pod, why string) Blocker {
 	if why != "" {
 		message += ": " + why
 	}
-	return Blocker{SuccessorUnscheduled, message, "make room for it"}
+	return waiting(SuccessorUnscheduled, message, "make room for it")
 }
 
 func sameNode(pod, node string) Blocker {
-	return Blocker{
+	return waiting(
 		SuccessorOnSameNode, fmt.Sprintf("pod %s is on node %s again, where its predecessor was", pod, node),
 		fmt.Sprintf("kubectl cordon %s, and replace it once more", node),
-	}
+	)
 }
 
-func notReady(pod string) Blocker {
-	return Blocker{SuccessorNotReady, fmt.Sprintf("pod %s is not Ready yet", pod), "wait; what it says: kubectl describe pod " + pod}
+func notReady(pod, namespace string) Blocker {
+	return waiting(SuccessorNotReady, fmt.Sprintf("pod %s is not Ready yet", pod), "wait; what it says: kubectl describe pod "+pod+" -n "+namespace)
 }
 
 func notReported(member string) Blocker {
-	return Blocker{SuccessorNotReported, fmt.Sprintf("the system does not report %s yet", member), "wait"}
+	return waiting(SuccessorNotReported, fmt.Sprintf("the system does not report %s yet", member), "wait")
+}
+
+// NoSource is about a policy that is not there, or will not be.
+func NoSource(policy string) Blocker {
+	b := waiting(SourceMissing, fmt.Sprintf("EvictionPolicy %s is not there, or is being deleted", policy), "create it, or delete the request")
+	b.Never = true
+	return b
+}
+
+// AuditedSource is about a policy in mode Audit, which has no effect.
+func AuditedSource(policy string) Blocker {
+	b := waiting(SourceMissing, fmt.Sprintf("EvictionPolicy %s is in mode Audit, in which nothing is replaced", policy), "set its spec.mode to Enforce, or delete the request")
+	b.Never = true
+	return b
+}
+
+// NoProvider is about a policy that does not say how a successor comes about.
+func NoProvider(policy, role string) Blocker {
+	b := waiting(ProviderMissing, fmt.Sprintf("EvictionPolicy %s does not say how a successor of role %s comes about", policy, role), "set spec.members[].provider in it")
+	b.Never = true
+	return b
+}
+
+// NotOfSet is about a pod that no StatefulSet makes.
+func NotOfSet(pod string) Blocker {
+	b := waiting(ProviderUnsupported, fmt.Sprintf("pod %s is not made by a StatefulSet, and its policy says that one makes the successor", pod), "correct spec.members[].provider of the policy")
+	b.Never = true
+	return b
+}
+
+// NewIdentityUnsupported is about a system whose list of members has to be changed for a successor, and that Usher cannot ask for that.
+func NewIdentityUnsupported(role, system string) Blocker {
+	b := waiting(ProviderUnsupported, fmt.Sprintf("a successor of role %s has another identity, and a member of a system of kind %s cannot be taken off its list by Usher", role, system),
+		"replace it as the system's documentation says, and delete the request")
+	b.Never = true
+	return b
+}
+
+// NoMember is about a member of which neither a pod is there nor a StatefulSet that would make it.
+func NoMember(role, id, policy string) Blocker {
+	return waiting(MemberMissing, fmt.Sprintf("no pod, and no StatefulSet of the namespace, has member %s of role %s in policy %s", id, role, policy),
+		"compare with spec.members[].id of the policy; or delete the request")
+}
+
+// WriteRefused is about a write that the apiserver did not accept.
+func WriteRefused(doing, name, said, remedy string) Blocker {
+	return waiting(WriteNotAccepted, fmt.Sprintf("%s of %s was refused: %s", doing, name, said), remedy)
+}
+
+// Unread is about something that the manager could not read.
+func Unread(what, said, remedy string) Blocker {
+	return waiting(NotRead, fmt.Sprintf("%s could not be read: %s", what, said), remedy)
 }

@@ -1,0 +1,149 @@
+package replacement
+
+import (
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"usher.sh/usher/api/v1alpha1"
+	"usher.sh/usher/internal/text"
+)
+
+// Limits of a request's status, as its schema has them.
+const (
+	mostPlaces   = 16
+	mostBlockers = 32
+	mostWords    = 1024 // characters of a message, and of a remedy
+)
+
+// ProgressOf returns what is written down in a request's status.
+func ProgressOf(status *v1alpha1.ReplacementRequestStatus) Progress {
+	progress := Progress{Phase: phases[status.Step]}
+	if p := status.Predecessor; p != nil {
+		progress.Node, progress.NodeUID, progress.PodUID = p.Node, p.NodeUID, p.PodUID
+		for _, c := range p.Claims {
+			progress.Claims = append(progress.Claims, ClaimRef(c))
+		}
+	}
+	return progress
+}
+
+var phases = map[v1alpha1.ReplacementStep]Phase{
+	v1alpha1.ReplacementRemoving: Removing, v1alpha1.ReplacementJoining: Joining,
+	v1alpha1.ReplacementComplete: Complete, v1alpha1.ReplacementCancelled: Cancelled,
+}
+
+func stepOf(phase Phase) v1alpha1.ReplacementStep {
+	for step, of := range phases {
+		if of == phase {
+			return step
+		}
+	}
+	return v1alpha1.ReplacementWaiting
+}
+
+// Written returns a request's status once progress is written down. Before is the one that was looked at.
+func Written(before *v1alpha1.ReplacementRequestStatus, in *StepInput, progress Progress) v1alpha1.ReplacementRequestStatus {
+	status := *before.DeepCopy()
+	if step := stepOf(progress.Phase); step != status.Step {
+		status.Step, status.StepTime = step, stamp(in.Now)
+	}
+	if progress.Phase == Waiting || progress.Phase == Cancelled {
+		status.Predecessor = nil
+		return status
+	}
+	status.Predecessor = &v1alpha1.ReplacementPredecessor{
+		PodName: in.Member.PodName, PodUID: progress.PodUID, StatefulSet: in.Set.Name, Node: progress.Node, NodeUID: progress.NodeUID,
+	}
+	for _, c := range progress.Claims {
+		status.Predecessor.Claims = append(status.Predecessor.Claims, v1alpha1.ReplacementClaim(c))
+	}
+	return status
+}
+
+// Reported returns a request's status with what a look has found: where its pods are, and what it waits for.
+func Reported(before *v1alpha1.ReplacementRequestStatus, generation int64, in *StepInput, result *StepResult) v1alpha1.ReplacementRequestStatus {
+	status := Written(before, in, in.Progress)
+	status.ObservedGeneration, status.Blockers, status.Successor = generation, nil, nil
+	if in.Progress.Phase == Joining && in.Pod != nil {
+		status.Successor = &v1alpha1.ReplacementSuccessor{PodName: in.Member.PodName, PodUID: in.Pod.UID, Node: in.Pod.Node.Name}
+	}
+	if in.Progress.Phase == Complete {
+		status.Successor = before.Successor
+	}
+	for _, b := range result.Blockers[:min(len(result.Blockers), mostBlockers)] {
+		status.Blockers = append(status.Blockers, v1alpha1.ReplacementBlocker{
+			Rule: b.Rule, Reason: string(b.Reason), Message: text.Cut(b.Message, mostWords), Remedy: text.Cut(b.Remedy, mostWords),
+		})
+	}
+	setConditions(&status, generation, in, result.Blockers)
+	return status
+}
+
+// setConditions sets what kstatus reads, all three with the same words. It is stalled where nothing that is only waited for helps.
+func setConditions(status *v1alpha1.ReplacementRequestStatus, generation int64, in *StepInput, blockers []Blocker) {
+	ready, reconciling, stalled := metav1.ConditionFalse, metav1.ConditionTrue, metav1.ConditionFalse
+	reason, message := string(status.Step), words[in.Progress.Phase]
+	switch first := slices.IndexFunc(blockers, func(b Blocker) bool { return b.Never }); {
+	case in.Progress.Phase == Complete:
+		ready, reconciling = metav1.ConditionTrue, metav1.ConditionFalse
+	case in.Progress.Phase == Cancelled:
+		reconciling = metav1.ConditionFalse
+	case first >= 0:
+		reconciling, stalled = metav1.ConditionFalse, metav1.ConditionTrue
+		reason, message = string(blockers[first].Reason), blockers[first].Message
+	case len(blockers) > 0:
+		reason, message = string(blockers[0].Reason), blockers[0].Message
+	}
+	for _, c := range []struct {
+		kind   string
+		status metav1.ConditionStatus
+	}{{v1alpha1.ConditionReady, ready}, {v1alpha1.ConditionReconciling, reconciling}, {v1alpha1.ConditionStalled, stalled}} {
+		meta.SetStatusCondition(&status.Conditions, metav1.Condition{
+			Type: c.kind, Status: c.status, Reason: reason, Message: text.Cut(text.Line(message), mostWords), ObservedGeneration: generation, LastTransitionTime: *stamp(in.Now),
+		})
+	}
+}
+
+var words = map[Phase]string{
+	Waiting:   "it begins",
+	Removing:  "what is left of the predecessor is removed",
+	Joining:   "nothing of the predecessor is left, and the successor is on its way",
+	Complete:  "the successor does its work",
+	Cancelled: "it was cancelled before anything was removed",
+}
+
+func stamp(t time.Time) *metav1.Time { return &metav1.Time{Time: t.UTC().Truncate(time.Second)} }
+
+// NotePlaces returns where pods of a member were, after a look: on the node that its pod is bound to now (nil: none), on those that its
+// volumes are bound to, and on those that were written down before. A place is gone since a look found no pod there.
+func NotePlaces(before []v1alpha1.ReplacementPlace, here *Node, data []Node, now time.Time) []v1alpha1.ReplacementPlace {
+	var places []v1alpha1.ReplacementPlace
+	for _, p := range before {
+		if here != nil && isPlace(&p, here) {
+			continue
+		}
+		if p.GoneTime == nil {
+			p.GoneTime = stamp(now)
+		}
+		places = append(places, p)
+	}
+	for i := range data {
+		is := func(p v1alpha1.ReplacementPlace) bool { return isPlace(&p, &data[i]) }
+		if here != nil && here.Name == data[i].Name || slices.ContainsFunc(places, is) {
+			continue
+		}
+		places = append([]v1alpha1.ReplacementPlace{{Node: data[i].Name, NodeUID: data[i].UID, GoneTime: stamp(now)}}, places...)
+	}
+	if here != nil {
+		places = append(places, v1alpha1.ReplacementPlace{Node: here.Name, NodeUID: here.UID})
+	}
+	return places[max(0, len(places)-mostPlaces):]
+}
+
+// isPlace reports whether a place is the node: a Node that was made anew under its name is another.
+func isPlace(place *v1alpha1.ReplacementPlace, node *Node) bool {
+	return place.Node == node.Name && place.NodeUID == node.UID
+}
