@@ -4,7 +4,7 @@ package config
 
 import "embed"
 
-// Default is the folder whose kustomization names all the others but Agent, Maintenance and Workloads.
+// Default is the folder whose kustomization names all the others but Agent, Maintenance, Replacement and Workloads.
 const Default = "default"
 
 // Agent is the folder of what runs on every node, for those who want it.
@@ -13,10 +13,13 @@ const Agent = "agent"
 // Maintenance is the folder of what the manager needs to drain nodes, for those who want that.
 const Maintenance = "maintenance"
 
+// Replacement is the folder of what the manager needs to replace members, for those who want that.
+const Replacement = "replacement"
+
 // Workloads is the folder of the rights to read and scale plain workloads, for those who want it.
 const Workloads = "workloads"
 
 // Files are the manifests.
 //
-//go:embed default crd manager rbac webhook agent maintenance workloads
+//go:embed default crd manager rbac webhook agent maintenance replacement workloads
 var Files embed.FS

@@ -79,8 +79,8 @@ func TestDryRunIsTheSameInEveryCommand(t *testing.T) {
 			t.Errorf("%s (-kubectl +usher):\n%s", cmd.Name(), diff)
 		}
 	}
-	if found != 4 {
-		t.Errorf("%d commands have --dry-run, want drain, maintain, install and uninstall", found)
+	if found != 5 {
+		t.Errorf("%d commands have --dry-run, want drain, maintain, replace, install and uninstall", found)
 	}
 }
 

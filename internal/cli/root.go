@@ -73,6 +73,7 @@ func newCommand(name string, streams genericiooptions.IOStreams) *cobra.Command 
 		newPlanCommand(name, config, streams),
 		newWhyCommand(name, config, streams),
 		newMaintainCommand(config, streams),
+		newReplaceCommand(config, streams),
 		newEvictCommand(config, streams),
 		newEvictionsCommand(config, streams),
 		newFenceCommand(config, streams),

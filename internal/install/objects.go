@@ -21,6 +21,8 @@ type Options struct {
 	Agent bool
 	// Maintenance: the manager gets the rights that it needs to drain nodes.
 	Maintenance bool
+	// Replacement: the manager gets the rights that it needs to replace members.
+	Replacement bool
 	// Workloads: the manager may read and scale plain workloads, for policies of the system kubernetes.
 	Workloads bool
 	// URL is where the webhook is reached; "": in the cluster. With one, the manager is taken to run outside of the
@@ -49,6 +51,9 @@ func Objects(o Options) ([]*unstructured.Unstructured, error) {
 	}
 	if o.Maintenance {
 		folders = append(folders, config.Maintenance)
+	}
+	if o.Replacement {
+		folders = append(folders, config.Replacement)
 	}
 	if o.Workloads {
 		folders = append(folders, config.Workloads)

@@ -125,7 +125,7 @@ func TestEveryWebhookIsScoped(t *testing.T) {
 			webhook, _ := each.(map[string]any)
 			_, byNamespace := webhook["namespaceSelector"]
 			_, byObject := webhook["objectSelector"]
-			ownKinds := webhook["name"] == "policy.usher.sh" || webhook["name"] == "maintenance.usher.sh"
+			ownKinds := webhook["name"] == "policy.usher.sh" || webhook["name"] == "maintenance.usher.sh" || webhook["name"] == "replacement.usher.sh"
 			if !ownKinds && !byNamespace && !byObject {
 				t.Errorf("%s is asked about everything", webhook["name"])
 			}

@@ -75,6 +75,18 @@ func (r remover) maintenances(ctx context.Context) error {
 	}})
 }
 
+// replacements removes all requests for replacements, as remove does.
+func (r remover) replacements(ctx context.Context) error {
+	return r.removeHeld(ctx, held{"ReplacementRequest", v1alpha1.ReplacementFinalizer, "waiting until nothing of the replacement is under way", func(q *unstructured.Unstructured) []string {
+		step, _, _ := unstructured.NestedString(q.Object, "status", "step")
+		set, _, _ := unstructured.NestedString(q.Object, "status", "predecessor", "statefulSet")
+		if step != string(v1alpha1.ReplacementRemoving) && step != string(v1alpha1.ReplacementJoining) {
+			return nil
+		}
+		return []string{fmt.Sprintf("the replacement was under way (%s); look after StatefulSet %s yourself", step, set)}
+	}})
+}
+
 // removeHeld removes all objects of a kind and waits until the manager has undone what it did for them. What it does not undo in time is
 // named: a person has to look after it.
 func (r remover) removeHeld(ctx context.Context, h held) error {

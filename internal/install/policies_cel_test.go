@@ -73,7 +73,7 @@ func authorizes(step string) cel.EnvOption {
 
 func admissionPolicy(t *testing.T, name string) *admissionv1.ValidatingAdmissionPolicy {
 	t.Helper()
-	for _, object := range objects(t, Options{Agent: true, Workloads: true, Maintenance: true}) {
+	for _, object := range objects(t, Options{Agent: true, Workloads: true, Maintenance: true, Replacement: true}) {
 		if object.GetKind() == "ValidatingAdmissionPolicy" && object.GetName() == name {
 			policy := &admissionv1.ValidatingAdmissionPolicy{}
 			if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, policy); err != nil {
@@ -285,6 +285,34 @@ func TestRequestsOfMaintenancesAreKept(t *testing.T) {
 			if got := verdict(t, "usher-maintenance-requests", variables); (got == "") != c.allowed {
 				t.Errorf("%s, %s: %q", name, operation, got)
 			}
+		}
+	}
+}
+
+// Of a volume the manager may change that it stays, and nothing else.
+func TestVolumesAreRetainedOnly(t *testing.T) {
+	volume := tree{
+		"metadata": tree{"name": "v", "labels": tree{"a": "b"}},
+		"spec":     tree{"persistentVolumeReclaimPolicy": "Delete", "claimRef": tree{"uid": "1"}, "storageClassName": "local"},
+	}
+	retained := with(volume, "spec", "persistentVolumeReclaimPolicy", "Retain")
+	for name, c := range map[string]struct {
+		old, object tree
+		allowed     bool
+	}{
+		"it stays":                          {volume, retained, true},
+		"nothing is changed":                {volume, volume, true},
+		"it is deleted":                     {retained, volume, false},
+		"it is recycled":                    {volume, with(volume, "spec", "persistentVolumeReclaimPolicy", "Recycle"), false},
+		"it stays, with another claim":      {volume, with(retained, "spec", "claimRef", tree{"uid": "2"}), false},
+		"it stays, in another class":        {volume, with(retained, "spec", "storageClassName", "other"), false},
+		"it stays, and others delete it":    {volume, with(retained, "metadata", "finalizers", []any{"x"}), false},
+		"it stays, and has another label":   {volume, with(retained, "metadata", "labels", tree{"a": "c"}), false},
+		"it stays, bound to another's node": {volume, with(retained, "spec", "nodeAffinity", tree{"required": tree{}}), false},
+	} {
+		request := tree{"operation": "UPDATE", "userInfo": tree{"username": "system:serviceaccount:usher-system:usher-manager"}}
+		if got := verdict(t, "usher-manager-volumes", tree{"request": request, "object": c.object, "oldObject": c.old}); (got == "") != c.allowed {
+			t.Errorf("%s: %q", name, got)
 		}
 	}
 }

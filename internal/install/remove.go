@@ -30,6 +30,7 @@ func (c Cluster) Remove(ctx context.Context, objects []*unstructured.Unstructure
 		func() error { return r.deleteAll(ctx, pick(objects, isWebhook)) },
 		func() error { return r.agents(ctx, objects) },
 		func() error { return r.maintenances(ctx) },
+		func() error { return r.replacements(ctx) },
 		func() error { return r.requests(ctx) },
 		func() error { return r.policies(ctx) },
 		func() error { return r.manager(ctx, objects) },

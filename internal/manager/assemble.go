@@ -22,6 +22,7 @@ import (
 	"usher.sh/usher/internal/controller/lostnode"
 	maintenancecontroller "usher.sh/usher/internal/controller/maintenance"
 	"usher.sh/usher/internal/controller/policy"
+	replacementcontroller "usher.sh/usher/internal/controller/replacement"
 	"usher.sh/usher/internal/controller/responder"
 	"usher.sh/usher/internal/controller/taint"
 	"usher.sh/usher/internal/controller/wiring"
@@ -133,6 +134,9 @@ func whoAmI(ctx context.Context, client kubernetes.Interface) (string, error) {
 func addControllers(ctx context.Context, mgr ctrl.Manager, p *parts, o Options, requests requests) error {
 	all := policy.Controllers(mgr, policy.Options{Gatherer: p.gatherer, Act: p.act, Requests: requests.served})
 	all = append(all, lostnode.Controllers(mgr, p.lost)...)
+	all = append(all, replacementcontroller.Controllers(mgr, replacementcontroller.Options{
+		Act: &act.Replacements{Client: mgr.GetClient()}, Governed: p.act, Gatherer: p.gatherer, Self: p.self, Now: o.Clock.Now,
+	})...)
 	if requests.served {
 		all = slices.Concat(all,
 			responder.Controllers(mgr, responder.Options{Gatherer: p.gatherer, Act: p.act}),

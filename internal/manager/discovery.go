@@ -7,6 +7,7 @@ import (
 	"time"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
+	appsv1 "k8s.io/api/apps/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
@@ -45,7 +46,7 @@ func discover(ctx context.Context, client discovery.DiscoveryInterface) (request
 func newScheme(requests requests) (*runtime.Scheme, error) {
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{
-		corev1.AddToScheme, coordinationv1.AddToScheme, storagev1.AddToScheme, admissionv1.AddToScheme, v1alpha1.AddToScheme,
+		appsv1.AddToScheme, corev1.AddToScheme, coordinationv1.AddToScheme, storagev1.AddToScheme, admissionv1.AddToScheme, v1alpha1.AddToScheme,
 	} {
 		if err := add(scheme); err != nil {
 			return nil, fmt.Errorf("making a scheme: %w", err)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"net/http"
 
 	admissionv1 "k8s.io/api/admission/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
@@ -16,11 +15,6 @@ import (
 	"usher.sh/usher/internal/observe"
 )
 
-// Reviewer answers whether a user may do something.
-type Reviewer interface {
-	Review(ctx context.Context, spec authorizationv1.SubjectAccessReviewSpec) (allowed bool, reason string, err error)
-}
-
 // maintenanceHandler checks NodeMaintenances when they are written: who writes one has the manager evict the pods on its nodes, so it
 // takes the right to delete these oneself (KEP-4212).
 type maintenanceHandler struct{ Options }
@@ -31,14 +25,8 @@ func (h *maintenanceHandler) Handle(ctx context.Context, request admission.Reque
 	if err := json.Unmarshal(request.Object.Raw, &m); err != nil {
 		return refuseBad(fmt.Errorf("reading the maintenance: %w", err))
 	}
-	for _, right := range rightsFor(&m) {
-		allowed, reason, err := h.Reviewer.Review(ctx, h.reviewOf(&request, right))
-		switch {
-		case err != nil:
-			return admission.Errored(http.StatusServiceUnavailable, fmt.Errorf("asking whether %s may %s %s: %w", request.UserInfo.Username, right.Verb, right.Resource, err))
-		case !allowed:
-			return admission.Denied(forbiddenWords(request.UserInfo.Username, right, reason))
-		}
+	if refused := h.review(ctx, &request, rightsFor(&m), "this NodeMaintenance"); refused != nil {
+		return *refused
 	}
 	return admission.Allowed("").WithWarnings(h.maintenanceWarnings(ctx, &request, &m)...)
 }
@@ -50,24 +38,6 @@ func rightsFor(m *v1alpha1.NodeMaintenance) []authorizationv1.ResourceAttributes
 		rights = append(rights, authorizationv1.ResourceAttributes{Verb: "delete", Version: "v1", Resource: "nodes"})
 	}
 	return rights
-}
-
-func (h *maintenanceHandler) reviewOf(request *admission.Request, right authorizationv1.ResourceAttributes) authorizationv1.SubjectAccessReviewSpec {
-	user := request.UserInfo
-	extra := make(map[string]authorizationv1.ExtraValue, len(user.Extra))
-	for key, value := range user.Extra {
-		extra[key] = authorizationv1.ExtraValue(value)
-	}
-	return authorizationv1.SubjectAccessReviewSpec{ResourceAttributes: &right, User: user.Username, UID: user.UID, Groups: user.Groups, Extra: extra}
-}
-
-func forbiddenWords(user string, right authorizationv1.ResourceAttributes, reason string) string {
-	words := fmt.Sprintf("%s may not %s %s in all namespaces, and this NodeMaintenance has Usher do so: it needs that right, or has to be created by a user or controller that has it",
-		user, right.Verb, right.Resource)
-	if reason != "" {
-		words += " (" + reason + ")"
-	}
-	return words
 }
 
 // maintenanceWarnings say what is allowed and may not be meant.

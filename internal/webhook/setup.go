@@ -64,7 +64,7 @@ type Options struct {
 	Kind func(spec *v1alpha1.System) (system.Kind, bool)
 	// Declare returns a policy as verdicts see it; policycache.Cache does.
 	Declare func(policy *v1alpha1.EvictionPolicy) eviction.Declared
-	// Reviewer says what the writer of a NodeMaintenance may do.
+	// Reviewer says what the writers of NodeMaintenances and ReplacementRequests may do.
 	Reviewer Reviewer
 	Now      func() time.Time
 	// Self are the users that Usher's own processes are.
@@ -83,6 +83,7 @@ const (
 	PathPolicy = "/policy" // CREATE and UPDATE of evictionpolicies
 
 	PathMaintenance = "/maintenance" // CREATE and UPDATE of nodemaintenances
+	PathReplacement = "/replacement" // CREATE of replacementrequests
 )
 
 // Setup serves the answers.
@@ -94,6 +95,7 @@ func Setup(server Registrar, o Options) {
 	server.Register(PathCreate, timed(room.shared(&admission.Webhook{Handler: &creationHandler{o}}, unmarked)))
 	server.Register(PathPolicy, timed(room.shared(&admission.Webhook{Handler: &policyHandler{o}}, tooMany)))
 	server.Register(PathMaintenance, timed(room.shared(&admission.Webhook{Handler: &maintenanceHandler{o}}, tooMany)))
+	server.Register(PathReplacement, timed(room.shared(&admission.Webhook{Handler: &replacementHandler{o}}, tooMany)))
 }
 
 const (

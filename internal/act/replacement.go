@@ -1,0 +1,83 @@
+package act
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"usher.sh/usher/api/v1alpha1"
+	"usher.sh/usher/internal/answers"
+	"usher.sh/usher/internal/snapshot"
+)
+
+// Replacements carries out what package replacement decides, but for what a policy's status says.
+type Replacements struct {
+	Client client.Client
+}
+
+// WriteStatus writes a request's status at the version that was decided upon, and returns the request as it is then.
+func (w *Replacements) WriteStatus(ctx context.Context, seen *v1alpha1.ReplacementRequest, status *v1alpha1.ReplacementRequestStatus) (*v1alpha1.ReplacementRequest, answers.Answer) {
+	changed := seen.DeepCopy()
+	changed.Status = *status.DeepCopy()
+	err := w.Client.Status().Patch(ctx, changed, client.MergeFromWithOptions(seen, client.MergeFromWithOptimisticLock{}), client.FieldOwner(fieldManager))
+	return changed, answers.Of(err)
+}
+
+// Hold puts the finalizer on a request, or takes it off, at the version that was decided upon.
+func (w *Replacements) Hold(ctx context.Context, seen *v1alpha1.ReplacementRequest, hold bool) answers.Answer {
+	changed := seen.DeepCopy()
+	changed.Finalizers = slices.DeleteFunc(changed.Finalizers, func(f string) bool { return f == v1alpha1.ReplacementFinalizer })
+	if hold {
+		changed.Finalizers = append(changed.Finalizers, v1alpha1.ReplacementFinalizer)
+	}
+	return answers.Of(w.Client.Patch(ctx, changed, client.MergeFromWithOptions(seen, client.MergeFromWithOptimisticLock{}), client.FieldOwner(fieldManager)))
+}
+
+// retainPatch keeps a PersistentVolume when its claim goes.
+type retainPatch struct {
+	Metadata patchMeta `json:"metadata"`
+	Spec     struct {
+		Policy corev1.PersistentVolumeReclaimPolicy `json:"persistentVolumeReclaimPolicy"`
+	} `json:"spec"`
+}
+
+var errNoUID = errors.New("removing or retaining something without its UID")
+
+// RetainVolume has the PersistentVolume of this UID stay when its claim goes.
+func (w *Replacements) RetainVolume(ctx context.Context, name string, uid types.UID) answers.Answer {
+	if uid == "" {
+		return answers.Of(errNoUID)
+	}
+	patch := retainPatch{Metadata: patchMeta{UID: uid}}
+	patch.Spec.Policy = corev1.PersistentVolumeReclaimRetain
+	body, err := json.Marshal(patch)
+	if err != nil {
+		return answers.Of(fmt.Errorf("writing a patch: %w", err))
+	}
+	volume := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	return answers.Of(w.Client.Patch(ctx, volume, client.RawPatch(types.MergePatchType, body), client.FieldOwner(fieldManager)))
+}
+
+// DeleteClaim deletes the PersistentVolumeClaim of this UID.
+func (w *Replacements) DeleteClaim(ctx context.Context, claim snapshot.Key, uid types.UID) answers.Answer {
+	return w.delete(ctx, &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: claim.Namespace, Name: claim.Name}}, uid)
+}
+
+// DeletePod deletes the pod of this UID, with its own grace period.
+func (w *Replacements) DeletePod(ctx context.Context, pod snapshot.Key, uid types.UID) answers.Answer {
+	return w.delete(ctx, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name}}, uid)
+}
+
+func (w *Replacements) delete(ctx context.Context, object client.Object, uid types.UID) answers.Answer {
+	if uid == "" {
+		return answers.Of(errNoUID)
+	}
+	return answers.Of(w.Client.Delete(ctx, object, client.Preconditions{UID: &uid}))
+}

@@ -1,0 +1,114 @@
+package cli
+
+import (
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/cli-runtime/pkg/genericclioptions"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+
+	"usher.sh/usher/api/v1alpha1"
+)
+
+// replicas is a policy over the pods of an app, whose ids begin with a prefix.
+func replicas(name, app, prefix string) v1alpha1.EvictionPolicy {
+	return v1alpha1.EvictionPolicy{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name, UID: "uid-" + "x"},
+		Spec: v1alpha1.EvictionPolicySpec{
+			System:  v1alpha1.System{Kubernetes: &v1alpha1.Kubernetes{}},
+			Members: []v1alpha1.MemberSelector{{Role: "replica", Selector: metav1.LabelSelector{MatchLabels: map[string]string{"app": app}}, ID: `"` + prefix + `" + pod.name`}},
+		},
+	}
+}
+
+func appPod(name, app string) *corev1.Pod {
+	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name, Labels: map[string]string{"app": app}}}
+}
+
+func TestReplaceFindsTheMember(t *testing.T) {
+	db, cache := replicas("db", "db", "m-"), replicas("cache", "cache", "m-")
+	cache.UID = "uid-cache"
+	pods := []*corev1.Pod{appPod("db-0", "db"), appPod("db-1", "db"), appPod("m-db-1", "cache"), appPod("web-0", "web")}
+	policies := []v1alpha1.EvictionPolicy{db, cache}
+	for name, want := range map[string][]memberClaim{
+		"db-0":   {{v1alpha1.ReplacementMember{Role: "replica", ID: "m-db-0"}, "db"}},
+		"m-db-0": {{v1alpha1.ReplacementMember{Role: "replica", ID: "m-db-0"}, "db"}},
+		"m-db-1": {{v1alpha1.ReplacementMember{Role: "replica", ID: "m-db-1"}, "db"}, {v1alpha1.ReplacementMember{Role: "replica", ID: "m-m-db-1"}, "cache"}},
+		"web-0":  nil,
+	} {
+		got, err := claims(policies, pods, name)
+		if err != nil || len(got) != len(want) {
+			t.Fatalf("%s: %v, %v; want %v", name, got, err, want)
+		}
+		for i := range got {
+			if got[i] != want[i] {
+				t.Errorf("%s: %v, want %v", name, got[i], want[i])
+			}
+		}
+	}
+}
+
+func TestReplaceOfAMemberWithoutAPod(t *testing.T) {
+	two := replicas("db", "db", "")
+	two.Spec.Members = append(two.Spec.Members, v1alpha1.MemberSelector{Role: "workload"})
+	for name, test := range map[string]struct {
+		policies []v1alpha1.EvictionPolicy
+		role     string
+		want     string // in the error; "": there is none
+	}{
+		"the only role":        {policies: []v1alpha1.EvictionPolicy{replicas("db", "db", "")}},
+		"one of two roles":     {policies: []v1alpha1.EvictionPolicy{two}, role: "workload"},
+		"no role is named":     {policies: []v1alpha1.EvictionPolicy{two}, want: "--role"},
+		"another role":         {policies: []v1alpha1.EvictionPolicy{two}, role: "x", want: "only of replica, workload"},
+		"one of many policies": {policies: []v1alpha1.EvictionPolicy{two, two}, want: "--policy"},
+	} {
+		o := &replaceOptions{namespace: "shop", member: "db-9", role: test.role}
+		member, policy, err := o.absent(test.policies)
+		if test.want == "" && (err != nil || policy != "db" || member.ID != "db-9" || test.role != "" && member.Role != test.role) {
+			t.Errorf("%s: %v, %s, %v", name, member, policy, err)
+		}
+		if test.want != "" && (err == nil || !strings.Contains(err.Error(), test.want)) {
+			t.Errorf("%s: %v, want %q", name, err, test.want)
+		}
+	}
+}
+
+func TestReplaceRefusesWrongFlags(t *testing.T) {
+	for want, args := range map[string][]string{
+		"name one member":          {},
+		"--timeout is negative":    {"db-0", "--timeout=-1s"},
+		"give a domain and a name": {"db-0", "--requester=anna"},
+		"it can be none":           {"db-0", "--dry-run=maybe"},
+	} {
+		cmd := newReplaceCommand(genericclioptions.NewConfigFlags(false), genericiooptions.NewTestIOStreamsDiscard())
+		cmd.SilenceErrors, cmd.SilenceUsage = true, true
+		cmd.SetArgs(args)
+		if err := cmd.ExecuteContext(t.Context()); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v: %v, want %q", args, err, want)
+		}
+	}
+}
+
+// Each line says which member it is, and what can be done.
+func TestReplacementLines(t *testing.T) {
+	q := &v1alpha1.ReplacementRequest{}
+	q.Spec.Member = v1alpha1.ReplacementMember{Role: "replica", ID: "db-0"}
+	q.Status.Step = v1alpha1.ReplacementWaiting
+	q.Status.Blockers = []v1alpha1.ReplacementBlocker{
+		{Reason: "NodeNotProvenOff", Message: "node a does not report", Remedy: "usher fence a --confirm"}, {Reason: "TooManyInFlight", Message: "1 member in flight", Remedy: "wait"},
+	}
+	want := "member db-0: Waiting: NodeNotProvenOff: node a does not report (usher fence a --confirm)\nmember db-0: Waiting: TooManyInFlight: 1 member in flight"
+	if got := strings.Join(replacementLines(q), "\n"); got != want {
+		t.Errorf("%s", got)
+	}
+	q.Status = v1alpha1.ReplacementRequestStatus{
+		Step: v1alpha1.ReplacementComplete, Successor: &v1alpha1.ReplacementSuccessor{PodName: "db-0", Node: "b"},
+		Predecessor: &v1alpha1.ReplacementPredecessor{Claims: []v1alpha1.ReplacementClaim{{Name: "data-db-0", Volume: "v1"}}},
+	}
+	want = "member db-0 is replaced: pod db-0 is on node b; its former volumes, unless the policy has them deleted: v1"
+	if got := strings.Join(replacementLines(q), "\n"); got != want {
+		t.Errorf("%s", got)
+	}
+}

@@ -1,0 +1,322 @@
+package replacement
+
+import (
+	"context"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"usher.sh/usher/api/v1alpha1"
+	"usher.sh/usher/internal/eviction"
+	"usher.sh/usher/internal/policycache"
+	"usher.sh/usher/internal/replacement"
+	"usher.sh/usher/internal/snapshot"
+)
+
+// look is what is known of a request at one moment.
+type look struct {
+	request  *v1alpha1.ReplacementRequest
+	policy   *v1alpha1.EvictionPolicy // nil: it is not there
+	pod      *corev1.Pod              // under the member's name, as the apiserver has it; nil: there is none
+	evidence *eviction.Evidence
+	in       replacement.StepInput
+	places   []v1alpha1.ReplacementPlace
+	nodes    map[string]replacement.Node // that were read
+}
+
+func (l *look) policyKey() snapshot.Key {
+	return snapshot.Key{Namespace: l.request.Namespace, Name: l.request.Spec.Source.Name}
+}
+
+func (l *look) entry() v1alpha1.Replacing {
+	return v1alpha1.Replacing{
+		Role: l.request.Spec.Member.Role, ID: l.request.Spec.Member.ID, Request: l.request.Name, RequestUID: l.request.UID,
+		StartTime: metav1.NewTime(l.in.Now),
+	}
+}
+
+func (l *look) lacks(b replacement.Blocker) { l.in.Rules = append(l.in.Rules, b) }
+
+// look reads what the next step rests on: what is removed, and what says that it may be, past the cache.
+func (r *reconciler) look(ctx context.Context, request *v1alpha1.ReplacementRequest) (*look, error) {
+	l := &look{request: request, places: request.Status.Places, nodes: map[string]replacement.Node{}}
+	l.in = replacement.StepInput{
+		Now: r.Now(), Namespace: request.Namespace, Cancelled: request.DeletionTimestamp != nil, Progress: replacement.ProgressOf(&request.Status),
+		Member: v1alpha1.MemberRef{Role: request.Spec.Member.Role, ID: request.Spec.Member.ID},
+		System: replacement.Membership{Left: replacement.Yes, Joined: replacement.Yes},
+	}
+	if err := r.source(ctx, l); err != nil || l.in.Progress.Phase.Over() {
+		return l, err
+	}
+	if err := r.member(ctx, l); err != nil {
+		return l, err
+	}
+	if l.in.Member.PodName == "" {
+		return l, nil
+	}
+	if err := r.present(ctx, l); err != nil {
+		return l, err
+	}
+	if l.in.Progress.Phase != replacement.Joining {
+		if err := r.remains(ctx, l); err != nil {
+			return l, err
+		}
+	}
+	return l, r.judge(ctx, l)
+}
+
+// source reads the policy, and whether it says that the member is being replaced for this request. One that is gone says nothing of others
+// either: what was begun goes on without.
+func (r *reconciler) source(ctx context.Context, l *look) error {
+	policy, err := r.Gatherer.Policies.Policy(ctx, l.policyKey())
+	switch {
+	case apierrors.IsNotFound(err):
+		l.unwritten()
+		l.lacks(replacement.NoSource(l.request.Spec.Source.Name))
+		return nil
+	case err != nil:
+		return err
+	}
+	l.policy = policy
+	if at := eviction.ReplacingFor(&policy.Status, l.request.UID); at >= 0 {
+		l.in.PermitTime = policy.Status.Replacing[at].StartTime.Time
+	}
+	if policy.Spec.Audited() {
+		l.lacks(replacement.AuditedSource(policy.Name))
+	}
+	if policy.DeletionTimestamp != nil {
+		l.lacks(replacement.NoSource(policy.Name))
+		l.unwritten()
+	}
+	return nil
+}
+
+// unwritten has what was begun go on where no policy takes note of it any more.
+func (l *look) unwritten() {
+	if phase := l.in.Progress.Phase; l.in.PermitTime.IsZero() && (phase == replacement.Removing || phase == replacement.Joining) {
+		l.in.PermitTime = l.in.Now
+	}
+}
+
+// member finds the member's pod and the set that makes it.
+func (r *reconciler) member(ctx context.Context, l *look) error {
+	var name, set string
+	if p := l.request.Status.Predecessor; p != nil {
+		name, set = p.PodName, p.StatefulSet
+	}
+	if name == "" && l.policy != nil {
+		var err error
+		if name, err = r.named(ctx, l); err != nil {
+			return err
+		}
+	}
+	if name == "" {
+		if l.policy != nil {
+			l.lacks(replacement.NoMember(l.in.Member.Role, l.in.Member.ID, l.policy.Name))
+		}
+		return nil
+	}
+	l.in.Member.PodName = name
+	pod, err := r.Gatherer.FreshPod(ctx, snapshot.Key{Namespace: l.request.Namespace, Name: name})
+	if err != nil {
+		return err
+	}
+	l.pod = pod
+	return r.set(ctx, l, set)
+}
+
+// set reads the StatefulSet of the name; "": that of the pod, or the one that would make it.
+func (r *reconciler) set(ctx context.Context, l *look, name string) error {
+	if l.pod != nil {
+		owner := metav1.GetControllerOfNoCopy(l.pod)
+		if owner == nil || owner.Kind != "StatefulSet" {
+			l.lacks(replacement.NotOfSet(l.pod.Name))
+			return nil
+		}
+		if name == "" {
+			name = owner.Name
+		}
+	}
+	if name == "" {
+		name, _ = setOf(l.in.Member.PodName)
+	}
+	l.in.Set = replacement.Set{Name: name}
+	set, err := r.statefulSet(ctx, snapshot.Key{Namespace: l.request.Namespace, Name: name})
+	switch {
+	case apierrors.IsForbidden(err):
+		l.lacks(replacement.Unread("StatefulSet "+name, err.Error(), r.binding()))
+		return nil
+	case err != nil:
+		return err
+	case set == nil:
+		l.in.Set.Makes = replacement.No
+		return nil
+	}
+	l.in.Set.Makes = makes(set, l.in.Member.PodName)
+	for i := range set.Spec.VolumeClaimTemplates {
+		l.in.Claims = append(l.in.Claims, replacement.Claim{Name: set.Spec.VolumeClaimTemplates[i].Name + "-" + l.in.Member.PodName})
+	}
+	return nil
+}
+
+// remains reads what is left of the predecessor: its claims, their volumes, and the nodes on which it may run.
+func (r *reconciler) remains(ctx context.Context, l *look) error {
+	l.in.Retain = l.retains()
+	var data []string
+	for i := range l.in.Claims {
+		node, err := r.claim(ctx, l.request.Namespace, &l.in.Claims[i])
+		switch {
+		case apierrors.IsForbidden(err):
+			l.lacks(replacement.Unread("claim "+l.in.Claims[i].Name, err.Error(), r.binding()))
+		case err != nil:
+			return err
+		case node != "":
+			data = append(data, node)
+		}
+	}
+	return r.whereabouts(ctx, l, data)
+}
+
+// retains reports whether volumes are kept. A policy that is gone, or says nothing, keeps them.
+func (l *look) retains() bool {
+	provider := l.provider()
+	return provider == nil || provider.StatefulSet == nil || provider.StatefulSet.VolumeClaims != v1alpha1.VolumeClaimsDelete
+}
+
+// provider is what the policy says of the member's role; nil: nothing.
+func (l *look) provider() *v1alpha1.Provider {
+	if l.policy == nil {
+		return nil
+	}
+	for i := range l.policy.Spec.Members {
+		if m := &l.policy.Spec.Members[i]; m.Role == l.in.Member.Role && m.Provider != nil {
+			return m.Provider
+		}
+	}
+	return nil
+}
+
+// present says what the pod under the member's name is.
+func (r *reconciler) present(ctx context.Context, l *look) error {
+	if l.pod == nil {
+		return nil
+	}
+	named := &replacement.NamedPod{UID: l.pod.UID, Terminating: l.pod.DeletionTimestamp != nil}
+	for _, c := range l.pod.Status.Conditions {
+		switch {
+		case c.Type == corev1.PodReady:
+			named.Ready = c.Status == corev1.ConditionTrue
+		case c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse:
+			named.Unscheduled = c.Message
+		}
+	}
+	l.in.Pod = named
+	if l.pod.Spec.NodeName == "" {
+		return nil
+	}
+	var err error
+	named.Node, err = r.node(ctx, l, l.pod.Spec.NodeName)
+	return err
+}
+
+// whereabouts reads the nodes of the volumes, and of the places that are written down.
+func (r *reconciler) whereabouts(ctx context.Context, l *look, data []string) error {
+	var here *replacement.Node
+	if l.in.Pod != nil && l.in.Pod.Node.Name != "" {
+		here = &l.in.Pod.Node
+	}
+	var volumes []replacement.Node
+	for _, name := range data {
+		node, err := r.node(ctx, l, name)
+		if err != nil {
+			return err
+		}
+		volumes = append(volumes, node)
+	}
+	l.places = replacement.NotePlaces(l.request.Status.Places, here, volumes, l.in.Now)
+	for i := range l.places {
+		p := &l.places[i]
+		if p.GoneTime == nil { // the pod is there, and is looked at itself
+			continue
+		}
+		node, err := r.node(ctx, l, p.Node)
+		if err != nil {
+			return err
+		}
+		if p.NodeUID != "" && node.UID != p.NodeUID { // another has its name by now
+			node = replacement.Node{Name: p.Node, UID: p.NodeUID, State: replacement.NodeDeleted}
+		}
+		l.in.Places = append(l.in.Places, replacement.Place{Node: node, GoneTime: p.GoneTime.Time})
+	}
+	return nil
+}
+
+// judge asks for the verdict, as long as it decides whether the member is replaced, and for what its system reports of the successor.
+func (r *reconciler) judge(ctx context.Context, l *look) error {
+	if l.policy == nil {
+		l.in.System.Reported = replacement.Yes
+		return nil
+	}
+	input, err := r.input(ctx, l)
+	if err != nil {
+		return err
+	}
+	l.evidence = input.Evidence
+	l.in.System.Reported = reported(input.Evidence, l.in.Member.ID)
+	if l.in.Progress.Phase == replacement.Joining {
+		return nil
+	}
+	l.declared(input.Policies)
+	verdict := eviction.JudgeReplacing(input, l.request.UID)
+	for i := range verdict.Blockers {
+		b := &verdict.Blockers[i]
+		l.lacks(replacement.Blocker{Rule: b.Rule, Reason: replacement.Reason(b.Reason), Message: b.Message, Remedy: b.Remedy, Never: b.Never})
+	}
+	return nil
+}
+
+func (r *reconciler) input(ctx context.Context, l *look) (eviction.Input, error) {
+	if l.pod != nil {
+		return r.Gatherer.Input(ctx, policycache.Subject{Pod: l.pod, Fresh: true, FreshNode: true, FreshMembers: true, Replace: true})
+	}
+	return r.Gatherer.AbsentInput(ctx, l.policy, l.in.Member)
+}
+
+// reported says whether a system reports a member. Where its role asks nothing of the system, there is nothing to report.
+func reported(evidence *eviction.Evidence, id string) replacement.Tristate {
+	switch {
+	case evidence == nil:
+		return replacement.Yes
+	case evidence.Error != "":
+		return replacement.Unknown
+	case evidence.Members[id] == nil:
+		return replacement.No
+	}
+	return replacement.Yes
+}
+
+// declared notes what the policy lacks for the member to be replaced, and whether the pod of its name is the member.
+func (l *look) declared(policies []eviction.Declared) {
+	if l.provider() == nil {
+		l.lacks(replacement.NoProvider(l.policy.Name, l.in.Member.Role))
+	}
+	var role *v1alpha1.Role
+	for i := range policies {
+		if policies[i].Key != l.policyKey() {
+			continue
+		}
+		claim, claims := policies[i].Policy.ClaimOf(l.in.Member.Role, l.in.Member.ID)
+		if l.pod != nil {
+			claim, claims = policies[i].Policy.Claim(policycache.Facts(l.pod))
+		}
+		if !claims || claim.Role == nil || claim.Role.Name != l.in.Member.Role || claim.Member != l.in.Member.ID {
+			l.lacks(replacement.NoMember(l.in.Member.Role, l.in.Member.ID, l.policy.Name))
+			continue
+		}
+		role = claim.Role
+	}
+	if role != nil && role.Replace.Successor == v1alpha1.SuccessorNewIdentity {
+		l.lacks(replacement.NewIdentityUnsupported(role.Name, role.System))
+	}
+}

@@ -1,0 +1,222 @@
+package replacement
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"usher.sh/usher/internal/lostnode"
+	"usher.sh/usher/internal/observe"
+	"usher.sh/usher/internal/policycache"
+	"usher.sh/usher/internal/replacement"
+	"usher.sh/usher/internal/snapshot"
+)
+
+// named returns the name of the member's pod: of one that is there, or of one that a StatefulSet of the namespace would make. "": there is none.
+func (r *reconciler) named(ctx context.Context, l *look) (string, error) {
+	policy := r.Gatherer.Policies.Compiled(l.policy)
+	is := func(pod *snapshot.Pod) bool {
+		claim, claims := policy.Claim(pod)
+		return claims && claim.Role != nil && claim.Role.Name == l.in.Member.Role && claim.Member == l.in.Member.ID
+	}
+	pods, err := r.Gatherer.Policies.Pods(ctx, l.request.Namespace)
+	if err != nil {
+		return "", err
+	}
+	for _, pod := range pods {
+		if is(pod) {
+			return pod.Name, nil
+		}
+	}
+	var sets appsv1.StatefulSetList
+	err = r.live.List(ctx, &sets, client.InNamespace(l.request.Namespace))
+	switch {
+	case apierrors.IsForbidden(err):
+		l.lacks(replacement.Unread("the StatefulSets of namespace "+l.request.Namespace, err.Error(), r.binding()))
+		return "", nil
+	case err != nil:
+		return "", fmt.Errorf("listing StatefulSets: %w", err)
+	}
+	for i := range sets.Items {
+		if name := madeBy(&sets.Items[i], is); name != "" {
+			return name, nil
+		}
+	}
+	return "", nil
+}
+
+// mostOrdinals is how many pods of one set are looked at.
+const mostOrdinals = 1000
+
+// madeBy returns the name of the pod of a set that would be the member, "" if none would.
+func madeBy(set *appsv1.StatefulSet, is func(*snapshot.Pod) bool) string {
+	first, replicas := ordinals(set)
+	for i := first; i < first+min(replicas, mostOrdinals); i++ {
+		pod := &corev1.Pod{ObjectMeta: *set.Spec.Template.ObjectMeta.DeepCopy()}
+		pod.Namespace, pod.Name = set.Namespace, set.Name+"-"+strconv.Itoa(i)
+		if pod.Labels == nil {
+			pod.Labels = map[string]string{}
+		}
+		pod.Labels[appsv1.StatefulSetPodNameLabel], pod.Labels[appsv1.PodIndexLabel] = pod.Name, strconv.Itoa(i)
+		if is(policycache.Facts(pod)) {
+			return pod.Name
+		}
+	}
+	return ""
+}
+
+func ordinals(set *appsv1.StatefulSet) (first, replicas int) {
+	replicas = 1
+	if set.Spec.Replicas != nil {
+		replicas = int(*set.Spec.Replicas)
+	}
+	if set.Spec.Ordinals != nil {
+		first = int(set.Spec.Ordinals.Start)
+	}
+	return first, replicas
+}
+
+// setOf returns the set's name and the ordinal that are in the name of a pod.
+func setOf(pod string) (set string, ordinal int) {
+	at := strings.LastIndex(pod, "-")
+	if at < 0 {
+		return "", -1
+	}
+	ordinal, err := strconv.Atoi(pod[at+1:])
+	if err != nil {
+		return "", -1
+	}
+	return pod[:at], ordinal
+}
+
+// makes reports whether a set makes a pod of the name.
+func makes(set *appsv1.StatefulSet, pod string) replacement.Tristate {
+	first, replicas := ordinals(set)
+	of, ordinal := setOf(pod)
+	if set.DeletionTimestamp != nil || of != set.Name || ordinal < first || ordinal >= first+replicas {
+		return replacement.No
+	}
+	return replacement.Yes
+}
+
+// statefulSet returns nil where there is none.
+func (r *reconciler) statefulSet(ctx context.Context, key snapshot.Key) (*appsv1.StatefulSet, error) {
+	var set appsv1.StatefulSet
+	err := r.live.Get(ctx, key, &set)
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil, nil
+	case err != nil:
+		return nil, fmt.Errorf("reading StatefulSet %s: %w", key.Name, err)
+	}
+	return &set, nil
+}
+
+// claim reads a claim and its volume, and returns the node that the volume is bound to, "" for none. A volume that is bound to another
+// claim is none of it, whatever the claim says.
+func (r *reconciler) claim(ctx context.Context, namespace string, c *replacement.Claim) (node string, err error) {
+	var claim corev1.PersistentVolumeClaim
+	err = r.live.Get(ctx, client.ObjectKey{Namespace: namespace, Name: c.Name}, &claim)
+	switch {
+	case apierrors.IsNotFound(err):
+		return "", nil
+	case err != nil:
+		return "", fmt.Errorf("reading claim %s: %w", c.Name, err)
+	}
+	c.UID, c.Terminating, c.Volume = claim.UID, claim.DeletionTimestamp != nil, claim.Spec.VolumeName
+	if c.Volume == "" {
+		return "", nil
+	}
+	var volume corev1.PersistentVolume
+	err = r.live.Get(ctx, client.ObjectKey{Name: c.Volume}, &volume)
+	switch {
+	case apierrors.IsNotFound(err):
+		c.Volume = ""
+		return "", nil
+	case err != nil:
+		return "", fmt.Errorf("reading volume %s: %w", c.Volume, err)
+	case volume.Spec.ClaimRef == nil || volume.Spec.ClaimRef.UID != claim.UID:
+		c.Volume = ""
+		return "", nil
+	}
+	c.Known, c.VolumeUID = true, volume.UID
+	c.Retained = volume.Spec.PersistentVolumeReclaimPolicy == corev1.PersistentVolumeReclaimRetain
+	return r.nodeOf(ctx, &volume)
+}
+
+// nodeOf returns the node that alone a volume can be used on, "" for none: its name, or its hostname where the Node is gone.
+func (r *reconciler) nodeOf(ctx context.Context, volume *corev1.PersistentVolume) (string, error) {
+	host := hostOf(volume)
+	if host == "" {
+		return "", nil
+	}
+	var nodes corev1.NodeList
+	if err := r.client.List(ctx, &nodes, client.MatchingLabels{corev1.LabelHostname: host}, client.UnsafeDisableDeepCopy); err != nil {
+		return "", fmt.Errorf("listing nodes: %w", err)
+	}
+	if len(nodes.Items) == 1 {
+		return nodes.Items[0].Name, nil
+	}
+	return host, nil
+}
+
+// hostOf returns the one hostname that a volume's node affinity names, "" where it names none.
+func hostOf(volume *corev1.PersistentVolume) string {
+	affinity := volume.Spec.NodeAffinity
+	if affinity == nil || affinity.Required == nil || len(affinity.Required.NodeSelectorTerms) != 1 {
+		return ""
+	}
+	for _, e := range affinity.Required.NodeSelectorTerms[0].MatchExpressions {
+		if e.Key == corev1.LabelHostname && e.Operator == corev1.NodeSelectorOpIn && len(e.Values) == 1 {
+			return e.Values[0]
+		}
+	}
+	return ""
+}
+
+// node reads what is known of a node, once in a look.
+func (r *reconciler) node(ctx context.Context, l *look, name string) (replacement.Node, error) {
+	if node, known := l.nodes[name]; known {
+		return node, nil
+	}
+	node, err := r.readNode(ctx, name)
+	if err == nil {
+		l.nodes[name] = node
+	}
+	return node, err
+}
+
+func (r *reconciler) readNode(ctx context.Context, name string) (replacement.Node, error) {
+	found := replacement.Node{Name: name}
+	var node corev1.Node
+	err := r.live.Get(ctx, client.ObjectKey{Name: name}, &node)
+	switch {
+	case apierrors.IsNotFound(err):
+		found.State = replacement.NodeDeleted
+		return found, nil
+	case err != nil:
+		return found, fmt.Errorf("reading node %s: %w", name, err)
+	}
+	facts := observe.LostNodeFacts(&node)
+	found.UID, found.Since, found.State = node.UID, facts.Since, replacement.NodeLost
+	switch facts.Ready {
+	case corev1.ConditionTrue, corev1.ConditionFalse:
+		found.State = replacement.NodeAlive
+		return found, nil
+	case corev1.ConditionUnknown:
+	}
+	fences, err := observe.FencesOf(ctx, r.client, name)
+	if err != nil {
+		return found, err
+	}
+	if lostnode.ProvenOff(&facts, fences) {
+		found.State = replacement.NodeOff
+	}
+	return found, nil
+}

@@ -1,0 +1,89 @@
+package replacement
+
+import (
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"usher.sh/usher/internal/replacement"
+	"usher.sh/usher/internal/snapshot"
+)
+
+func set(change ...func(*appsv1.StatefulSet)) *appsv1.StatefulSet {
+	s := &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "db"}}
+	s.Spec.Replicas = new(int32(3))
+	s.Spec.Template.Labels = map[string]string{"app": "db"}
+	for _, c := range change {
+		c(s)
+	}
+	return s
+}
+
+func from(first int32) func(*appsv1.StatefulSet) {
+	return func(s *appsv1.StatefulSet) { s.Spec.Ordinals = &appsv1.StatefulSetOrdinals{Start: first} }
+}
+
+func TestMakes(t *testing.T) {
+	for name, test := range map[string]struct {
+		set  *appsv1.StatefulSet
+		pod  string
+		want replacement.Tristate
+	}{
+		"the first":             {set(), "db-0", replacement.Yes},
+		"the last":              {set(), "db-2", replacement.Yes},
+		"one too many":          {set(), "db-3", replacement.No},
+		"another set's":         {set(), "db-x-0", replacement.No},
+		"no ordinal":            {set(), "db", replacement.No},
+		"before the first":      {set(from(5)), "db-4", replacement.No},
+		"from a later first":    {set(from(5)), "db-7", replacement.Yes},
+		"scaled to none":        {set(func(s *appsv1.StatefulSet) { s.Spec.Replicas = new(int32(0)) }), "db-0", replacement.No},
+		"without a scale":       {set(func(s *appsv1.StatefulSet) { s.Spec.Replicas = nil }), "db-0", replacement.Yes},
+		"a set that is deleted": {set(func(s *appsv1.StatefulSet) { s.DeletionTimestamp = &metav1.Time{} }), "db-0", replacement.No},
+	} {
+		if got := makes(test.set, test.pod); got != test.want {
+			t.Errorf("%s: %v, want %v", name, got, test.want)
+		}
+	}
+}
+
+// A member without a pod is found by what its set would make.
+func TestMadeBy(t *testing.T) {
+	called := func(name string) func(*snapshot.Pod) bool {
+		return func(p *snapshot.Pod) bool { return p.Labels["app"] == "db" && p.Name == name }
+	}
+	if got := madeBy(set(from(3)), called("db-5")); got != "db-5" {
+		t.Errorf("%q", got)
+	}
+	if got := madeBy(set(), called("db-5")); got != "" {
+		t.Errorf("%q", got)
+	}
+}
+
+func TestHostOf(t *testing.T) {
+	affinity := func(key string, operator corev1.NodeSelectorOperator, values ...string) *corev1.PersistentVolume {
+		v := &corev1.PersistentVolume{}
+		v.Spec.NodeAffinity = &corev1.VolumeNodeAffinity{Required: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{
+			MatchExpressions: []corev1.NodeSelectorRequirement{{Key: key, Operator: operator, Values: values}},
+		}}}}
+		return v
+	}
+	for want, volume := range map[string]*corev1.PersistentVolume{
+		"a": affinity(corev1.LabelHostname, corev1.NodeSelectorOpIn, "a"),
+	} {
+		if got := hostOf(volume); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+	for name, volume := range map[string]*corev1.PersistentVolume{
+		"no affinity":   {},
+		"a zone":        affinity(corev1.LabelTopologyZone, corev1.NodeSelectorOpIn, "a"),
+		"several hosts": affinity(corev1.LabelHostname, corev1.NodeSelectorOpIn, "a", "b"),
+		"not that host": affinity(corev1.LabelHostname, corev1.NodeSelectorOpNotIn, "a"),
+	} {
+		if got := hostOf(volume); got != "" {
+			t.Errorf("%s: %q", name, got)
+		}
+	}
+}

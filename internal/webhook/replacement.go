@@ -1,0 +1,24 @@
+package webhook
+
+import (
+	"context"
+
+	authorizationv1 "k8s.io/api/authorization/v1"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+)
+
+// replacementHandler checks ReplacementRequests when they are created: who creates one has the manager delete a pod and its claims, so it
+// takes the right to delete these oneself.
+type replacementHandler struct{ Options }
+
+// Handle answers one request.
+func (h *replacementHandler) Handle(ctx context.Context, request admission.Request) admission.Response {
+	var rights []authorizationv1.ResourceAttributes
+	for _, resource := range []string{"pods", "persistentvolumeclaims"} {
+		rights = append(rights, authorizationv1.ResourceAttributes{Verb: "delete", Version: "v1", Resource: resource, Namespace: request.Namespace})
+	}
+	if refused := h.review(ctx, &request, rights, "this ReplacementRequest"); refused != nil {
+		return *refused
+	}
+	return admission.Allowed("")
+}
