@@ -127,9 +127,9 @@ func (d *decider) room() time.Duration {
 }
 
 // shortenGrace shortens the grace of a pod that another client asked to end, if it would
-// outlive the node.
+// outlive the node. One that stays by its policy ends as its own controller has it end.
 func (d *decider) shortenGrace(p *snapshot.Pod) {
-	if !d.mustGo(p) || !p.Deletion.After(d.req.Deadline.Add(-d.schedule.reserve+time.Second)) {
+	if d.loads(p) || !d.mustGo(p) || !p.Deletion.After(d.req.Deadline.Add(-d.schedule.reserve+time.Second)) {
 		return
 	}
 	at, t := d.standing(Delete, p.UID, p.ResourceVersion)

@@ -152,10 +152,11 @@ func TestHasten(t *testing.T) {
 		"it ends in time":            {node("a", drainedBy(me, beat)), 110 * time.Second, nil},
 		"a node of another drain":    {node("a", drainedBy("other", beat)), time.Hour, nil},
 		"a node that was uncordoned": {node("a", drainedBy(me, beat), schedulable), time.Hour, nil},
+		"it stays by its policy":     {all(node("a", drainedBy(me, beat)), loads), time.Hour, nil},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
-			s := tell(t, spot("a"), c.node, pod("web", on("a"), endsAt(start.Add(c.ends))))
+			s := tell(t, spot("a"), c.node, pod("web", on("a"), inRole("hypervisor"), endsAt(start.Add(c.ends))))
 			s.then(79 * time.Second)
 			s.decide()
 			same(t, "before the rung", nil, evictions(s.last))

@@ -78,6 +78,16 @@ func TestEarlierRolesAreNotAwaitedForEver(t *testing.T) {
 	s.expect("ask rt")
 }
 
+// A role that leaves after one of a DaemonSet, whose pods leave last, waits no longer for what runs on the node than others do for earlier waves.
+func TestRolesAfterDaemonSetsAreNotHeldForEver(t *testing.T) {
+	s := tell(t, asked(force, evictDaemons), node("a", ours), roles(map[string][]string{"late": {"agent"}, "agent": nil}), daemonSet("agent"),
+		pod("agent-1", on("a"), ofDaemon("agent"), inRole("agent")), pod("late", on("a"), inRole("late")),
+		pod("held", on("a"), of("held")), budget("held", 1, 1, 1))
+	s.expect()
+	s.then(5*time.Minute, node("a", drainedBy(me, start.Add(5*time.Minute))))
+	s.expect("ask late")
+}
+
 // Who may write a pod's labels, or a policy, puts pods of that namespace in order, and no others.
 func TestRolesOrderTheirNamespaceOnly(t *testing.T) {
 	policy := roles(map[string][]string{"router": {"hypervisor"}, "hypervisor": nil})

@@ -166,12 +166,14 @@ func (d *decider) lineUp(t *target) {
 }
 
 // lineUpWave lets the pods of one wave wait for those before it, and for those of their own namespace with a lower rank, unless
-// the deadline does not.
+// the deadline does not. Pods that only a role's order has put among those that serve the node wait no longer than others.
 func (d *decider) lineUpWave(wave []queued, before line, t *target) {
-	for i := range wave {
-		wave[i].behind = before
-	}
 	until, patient := d.patient(t.status.Name)
+	for i := range wave {
+		if patient || wave[i].pod.Owner.DaemonSet() {
+			wave[i].behind = before
+		}
+	}
 	if patient {
 		d.lineUpRanks(wave, t)
 	}

@@ -25,6 +25,7 @@ type world struct {
 	offAt                time.Time // power goes then; zero: it was not asked to
 	// What controls its power.
 	lies  bool // it says Off whatever is true
+	lied  bool // it has said so of a machine that ran, since the fence was begun: what was proven stays written down
 	hangs bool // it does not answer
 	takes time.Duration
 	got   int // requests of this fence that were received
@@ -116,7 +117,7 @@ func (w *world) manage() {
 			w.t.Fatalf("a node that is not silent is fenced: its Lease was renewed %s ago", w.now.Sub(w.renewed))
 		}
 		if w.survives() && (w.fence == nil || w.fence.Status.Over()) {
-			w.fence, w.got, w.overruled = begun, 0, false
+			w.fence, w.got, w.overruled, w.lied = begun, 0, false, false
 		}
 	}
 	w.follow(lease)
@@ -197,6 +198,7 @@ func (w *world) observe() *v1alpha1.FenceObservation {
 		state = v1alpha1.PowerUnknown
 	case w.lies || !w.powered:
 		state = v1alpha1.PowerOff
+		w.lied = w.lied || w.alive()
 	}
 	return &v1alpha1.FenceObservation{Time: *stamp(w.now), State: state, Message: string(state)}
 }
@@ -233,7 +235,7 @@ func (w *world) taint(seen *Node) {
 	if seen.ResourceVersion != w.node.ResourceVersion {
 		return // a conflict
 	}
-	if !w.lies && w.alive() {
+	if !w.lied && w.alive() {
 		w.t.Fatalf("a machine that runs is released: %+v", w.fence.Status)
 	}
 	if w.node.Ready != corev1.ConditionUnknown || w.fence.Status.ProvenTime == nil || w.seen.Renewed.After(w.fence.Status.ProvenTime.Time) {

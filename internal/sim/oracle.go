@@ -19,24 +19,26 @@ type oracle struct {
 	req       drain.Request
 	targets   map[string]bool
 	found     []string
-	passed    bool                      // budgets were passed with permission: their status may be behind
-	disturbed bool                      // another client changed the cluster
-	until     time.Time                 // and what follows from it may last so long
-	givenUp   map[types.UID]bool        // Deployments whose surge the drain has given up
-	residents map[types.UID]bool        // pods that were on the targets, or started, when the drain saw their cordons
-	closed    map[string]bool           // targets whose cordon the drain has seen
-	back      map[string]time.Time      // targets that were given back, and when the drain saw that
-	withdraws map[types.UID]time.Time   // requests, and when the drain tried last to withdraw them
-	restores  map[types.UID]int         // pods, and how often the drain has tried to restore their deletion costs
-	mayLose   map[snapshot.OwnerKey]int // how many of these each owner had
-	lost      map[snapshot.OwnerKey]int // pods of each owner that the drain has removed
-	held      map[types.UID]types.UID   // budgets, and the last pod that has passed each since it had held a maintenance for too long
+	passed    bool                    // budgets were passed with permission: their status may be behind
+	disturbed bool                    // another client changed the cluster
+	until     time.Time               // and what follows from it may last so long
+	givenUp   map[types.UID]bool      // Deployments whose surge the drain has given up
+	residents map[types.UID]bool      // pods that were on the targets, or started, when the drain saw their cordons
+	closed    map[string]bool         // targets whose cordon the drain has seen
+	back      map[string]time.Time    // targets that were given back, and when the drain saw that
+	withdraws map[types.UID]time.Time // requests, and when the drain tried last to withdraw them
+	// withdrawals are requests, and how often it has tried.
+	withdrawals map[types.UID]int
+	restores    map[types.UID]int         // pods, and how often the drain has tried to restore their deletion costs
+	mayLose     map[snapshot.OwnerKey]int // how many of these each owner had
+	lost        map[snapshot.OwnerKey]int // pods of each owner that the drain has removed
+	held        map[types.UID]types.UID   // budgets, and the last pod that has passed each since it had held a maintenance for too long
 }
 
 func newOracle(req drain.Request, truth *snapshot.Cluster) *oracle {
 	j := &oracle{
 		req: req, targets: map[string]bool{}, givenUp: map[types.UID]bool{},
-		residents: map[types.UID]bool{}, closed: map[string]bool{}, back: map[string]time.Time{}, withdraws: map[types.UID]time.Time{}, restores: map[types.UID]int{},
+		residents: map[types.UID]bool{}, closed: map[string]bool{}, back: map[string]time.Time{}, withdraws: map[types.UID]time.Time{}, withdrawals: map[types.UID]int{}, restores: map[types.UID]int{},
 		mayLose: map[snapshot.OwnerKey]int{}, lost: map[snapshot.OwnerKey]int{},
 		held: map[types.UID]types.UID{},
 	}
@@ -154,6 +156,7 @@ func (j *oracle) noted(s *Sim, a drain.Action) {
 		j.givenUp[a.Workload.UID] = true
 	case a.Kind == drain.Withdraw:
 		j.withdraws[a.Request.UID] = s.now
+		j.withdrawals[a.Request.UID]++
 	case a.Kind == drain.RestoreCost:
 		j.restores[a.Pod.UID]++
 	}

@@ -14,9 +14,9 @@ const (
 	withdrawnWithin = 15 * time.Second
 	// triedWithin is how long after a withdrawal that the apiserver did not answer it may take to try again: its longest back-off.
 	triedWithin = 31 * time.Second
-	// mostRestores is how often a drain may fail to restore the deletion cost of a pod that stays before it scales down all the same:
-	// what cannot be written on one pod holds no surge for ever.
-	mostRestores = 6
+	// mostUndone is how often a drain may fail to undo something before it goes on all the same: what cannot be written on one pod holds no
+	// surge for ever, and what a drain that has ended cannot withdraw is said.
+	mostUndone = 6
 )
 
 // lookForBack notes which targets were given back: the drain saw them open, without its record or cordoned by another client alone,
@@ -59,7 +59,7 @@ func (j *oracle) leavesAlone(s *Sim, a drain.Action) {
 func (j *oracle) takesNoneThatStays(s *Sim, deployment types.UID) {
 	for _, p := range s.truth.MarkedPods() {
 		set := s.truth.WorkloadOf(p.OwnerKey())
-		if set != nil && set.Owner.UID == deployment && !p.Terminating() && j.gaveBack(p.Node) && j.restores[p.UID] < mostRestores {
+		if set != nil && set.Owner.UID == deployment && !p.Terminating() && j.gaveBack(p.Node) && j.restores[p.UID] < mostUndone {
 			j.report(s, "scaled down what removes %s on %s first, which was given back", p.Key(), p.Node)
 		}
 	}
@@ -71,7 +71,7 @@ func (j *oracle) responded(s *Sim, p *snapshot.Pod) {
 		return
 	}
 	r := s.truth.RequestBy(snapshot.RequesterOf(j.req.Self.ID), p)
-	if r != nil && !r.Withdrawn && !s.now.Before(j.withdraws[r.UID].Add(triedWithin)) {
+	if r != nil && !r.Withdrawn && j.withdrawals[r.UID] < mostUndone && !s.now.Before(j.withdraws[r.UID].Add(triedWithin)) {
 		j.report(s, "request %s stands for a pod on %s, which was given back", r.Key(), p.Node)
 	}
 }

@@ -22,7 +22,7 @@ import (
 // +kubebuilder:rbac:groups=lifecycle.k8s.io;lifecycle.usher.sh,resources=evictions;evictionrequests,verbs=get;list;watch
 // +kubebuilder:rbac:groups=lifecycle.k8s.io;lifecycle.usher.sh,resources=evictions/status,verbs=patch
 // +kubebuilder:rbac:groups="",resources=pods/eviction,verbs=create
-// +kubebuilder:rbac:groups="",resources=pods,verbs=get;list;watch
+// +kubebuilder:rbac:groups="",resources=namespaces;pods,verbs=get;list;watch
 // +kubebuilder:rbac:groups=usher.sh,resources=evictionpolicies,verbs=get;list;watch;patch
 
 // Options says what the controller works with.
@@ -60,6 +60,7 @@ func Controllers(mgr ctrl.Manager, o Options) []wiring.Controller {
 			{Object: &v1alpha1.EvictionPolicy{}, Keys: s.judgedBy},
 			{Object: &v1alpha1.EvictionPolicy{}, Keys: s.beside, When: wiring.Respecified()},
 			{Object: &v1alpha1.NodeFence{}, Keys: s.onFenced, When: provesAnew()},
+			{Object: &corev1.Namespace{}, Keys: s.released, When: relabelled()},
 		},
 	}}
 }
@@ -79,6 +80,21 @@ func provesAnew() predicate.Predicate {
 		CreateFunc: func(e event.CreateEvent) bool { return proves(e.Object) },
 		UpdateFunc: func(e event.UpdateEvent) bool { return proves(e.ObjectOld) != proves(e.ObjectNew) },
 	}
+}
+
+// relabelled passes namespaces that are governed now, or no more.
+func relabelled() predicate.Predicate {
+	return predicate.Funcs{
+		CreateFunc: func(event.CreateEvent) bool { return false }, DeleteFunc: func(event.DeleteEvent) bool { return false },
+		UpdateFunc: func(e event.UpdateEvent) bool {
+			return e.ObjectOld.GetLabels()[v1alpha1.GovernedLabel] != e.ObjectNew.GetLabels()[v1alpha1.GovernedLabel]
+		},
+	}
+}
+
+// released enqueues the pods of a namespace that no policy judges: as long as it is labelled, a label of theirs is believed.
+func (s *reconciler) released(_ context.Context, namespace client.Object) []reconcile.Request {
+	return s.waiting.of(namespace.GetName(), noPolicy)
 }
 
 // onFenced enqueues the pods of a fence's node: what is proven off is judged by other rules.
