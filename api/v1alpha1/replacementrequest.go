@@ -114,6 +114,9 @@ type ReplacementRequestStatus struct {
 	// StepTime is when the step began.
 	// +optional
 	StepTime *metav1.Time `json:"stepTime,omitempty"`
+	// PodName is the name of the member's pod, once it is known.
+	// +optional
+	PodName string `json:"podName,omitempty"`
 	// Predecessor is what goes, and nothing else: what has another UID was made later. It is written before any of it goes.
 	// +optional
 	Predecessor *ReplacementPredecessor `json:"predecessor,omitempty"`

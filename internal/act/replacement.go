@@ -48,7 +48,7 @@ type retainPatch struct {
 	} `json:"spec"`
 }
 
-var errNoUID = errors.New("removing or retaining something without its UID")
+var errNoUID = errors.New("removing or retaining something without its UID or version")
 
 // RetainVolume has the PersistentVolume of this UID stay when its claim goes.
 func (w *Replacements) RetainVolume(ctx context.Context, name string, uid types.UID) answers.Answer {
@@ -67,17 +67,19 @@ func (w *Replacements) RetainVolume(ctx context.Context, name string, uid types.
 
 // DeleteClaim deletes the PersistentVolumeClaim of this UID.
 func (w *Replacements) DeleteClaim(ctx context.Context, claim snapshot.Key, uid types.UID) answers.Answer {
-	return w.delete(ctx, &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: claim.Namespace, Name: claim.Name}}, uid)
-}
-
-// DeletePod deletes the pod of this UID, with its own grace period.
-func (w *Replacements) DeletePod(ctx context.Context, pod snapshot.Key, uid types.UID) answers.Answer {
-	return w.delete(ctx, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name}}, uid)
-}
-
-func (w *Replacements) delete(ctx context.Context, object client.Object, uid types.UID) answers.Answer {
 	if uid == "" {
 		return answers.Of(errNoUID)
 	}
+	object := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: claim.Namespace, Name: claim.Name}}
 	return answers.Of(w.Client.Delete(ctx, object, client.Preconditions{UID: &uid}))
+}
+
+// DeletePod deletes the pod of this UID, at the version that was decided upon and with its own grace period: one that was bound to a node
+// meanwhile has another version.
+func (w *Replacements) DeletePod(ctx context.Context, pod snapshot.Key, uid types.UID, version string) answers.Answer {
+	if uid == "" || version == "" {
+		return answers.Of(errNoUID)
+	}
+	object := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name}}
+	return answers.Of(w.Client.Delete(ctx, object, client.Preconditions{UID: &uid, ResourceVersion: &version}))
 }

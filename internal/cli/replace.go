@@ -155,14 +155,19 @@ func (o *replaceOptions) run(ctx, before context.Context) error {
 	if err != nil {
 		return err
 	}
-	q, err = o.create(before, objects, q)
+	there, err := o.there(before, objects, q)
 	switch {
 	case err != nil:
 		return err
-	case o.dryRun == dryRunServer:
-		fmt.Fprintf(o.Out, "a ReplacementRequest for member %s of role %s would be created (server dry run)\n", text.Line(member.ID), member.Role)
-		return nil
-	case !o.wait:
+	case there != nil:
+		o.sayThere(there)
+		q = there
+	default:
+		if q, err = o.create(before, objects, q); err != nil {
+			return err
+		}
+	}
+	if o.dryRun == dryRunServer || !o.wait {
 		return nil
 	}
 	return o.follow(ctx, objects, q)
@@ -204,6 +209,9 @@ func (o *replaceOptions) resolve(ctx context.Context, conn *connection) (v1alpha
 	found = slices.DeleteFunc(found, func(c memberClaim) bool { return o.role != "" && c.member.Role != o.role })
 	switch len(found) {
 	case 0:
+		if len(pods) == 1 && pods[0].Name == o.member {
+			return v1alpha1.ReplacementMember{}, "", fmt.Errorf("pod %s is no member of an EvictionPolicy that is meant (--policy, --role): usher why pod/%[1]s -n %s shows which governs it", o.member, o.namespace)
+		}
 		return o.absent(policies)
 	case 1:
 		return found[0].member, found[0].policy, nil
@@ -301,8 +309,8 @@ func (o *replaceOptions) print(q *v1alpha1.ReplacementRequest) error {
 	return err
 }
 
-// create makes the request. One that is there for the member, and not over, is followed.
-func (o *replaceOptions) create(ctx context.Context, objects dynamic.Interface, q *v1alpha1.ReplacementRequest) (*v1alpha1.ReplacementRequest, error) {
+// there returns the request that there is for the member, and that is not over; nil: none.
+func (o *replaceOptions) there(ctx context.Context, objects dynamic.Interface, q *v1alpha1.ReplacementRequest) (*v1alpha1.ReplacementRequest, error) {
 	requests, err := observe.Replacements{Client: objects, Namespace: o.namespace}.List(ctx)
 	switch {
 	case apierrors.IsNotFound(err):
@@ -311,16 +319,34 @@ func (o *replaceOptions) create(ctx context.Context, objects dynamic.Interface, 
 		return nil, observe.Refused("listing the ReplacementRequests of namespace "+o.namespace, err, "usher-replace", replaceRights)
 	}
 	for _, there := range requests {
-		if there.Spec.Member == q.Spec.Member && there.Spec.Source == q.Spec.Source && !there.Status.Over() && there.DeletionTimestamp == nil {
-			fmt.Fprintf(o.Out, "ReplacementRequest %s of %s is there already, and is followed\n", there.Name, there.Spec.Requester)
+		if there.Spec.Member == q.Spec.Member && there.Spec.Source == q.Spec.Source && !there.Status.Over() {
 			return there, nil
 		}
 	}
-	created, err := act.CreateReplacement(ctx, objects, q, o.dryRun == dryRunServer)
-	if err != nil {
-		return nil, observe.Refused("creating a ReplacementRequest", err, "usher-replace", replaceRights)
+	return nil, nil
+}
+
+// sayThere says that there is a request for the member. One that is being deleted is gone on with, or goes in a moment.
+func (o *replaceOptions) sayThere(q *v1alpha1.ReplacementRequest) {
+	words := "is there already"
+	if q.DeletionTimestamp != nil {
+		words += ", and is being deleted"
 	}
-	if o.dryRun == dryRunNone {
+	if o.wait && o.dryRun == dryRunNone {
+		words += "; it is followed"
+	}
+	fmt.Fprintf(o.Out, "ReplacementRequest %s of %s %s\n", q.Name, q.Spec.Requester, words)
+}
+
+// create makes the request.
+func (o *replaceOptions) create(ctx context.Context, objects dynamic.Interface, q *v1alpha1.ReplacementRequest) (*v1alpha1.ReplacementRequest, error) {
+	created, err := act.CreateReplacement(ctx, objects, q, o.dryRun == dryRunServer)
+	switch {
+	case err != nil:
+		return nil, observe.Refused("creating a ReplacementRequest", err, "usher-replace", replaceRights)
+	case o.dryRun == dryRunServer:
+		fmt.Fprintf(o.Out, "a ReplacementRequest for member %s of role %s would be created (server dry run)\n", text.Line(q.Spec.Member.ID), q.Spec.Member.Role)
+	default:
 		fmt.Fprintf(o.Out, "ReplacementRequest %s was created for member %s of role %s\n", created.Name, text.Line(q.Spec.Member.ID), q.Spec.Member.Role)
 	}
 	return created, nil

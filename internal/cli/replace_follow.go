@@ -161,9 +161,9 @@ func (f *replacementFollower) ended(ctx context.Context, err error) error {
 	default:
 		return err
 	}
-	cancels := "goes on: nothing cancels it any more"
-	if step := f.last.Status.Step; step == "" || step == v1alpha1.ReplacementWaiting {
-		cancels = fmt.Sprintf("stands; kubectl delete replacementrequest %s -n %s cancels it", f.last.Name, f.last.Namespace)
+	cancels := "goes on: nothing of the predecessor is left"
+	if step := f.last.Status.Step; step != v1alpha1.ReplacementJoining {
+		cancels = fmt.Sprintf("stands; kubectl delete replacementrequest %s -n %s cancels it as long as nothing was removed", f.last.Name, f.last.Namespace)
 	}
 	fmt.Fprintf(f.options.Out, "ReplacementRequest %s %s\n", f.last.Name, cancels)
 	return exitWith(code)

@@ -70,7 +70,7 @@ func exemption(in *AdmissionInput, j *judgement) NoteKind {
 		return AlreadyLeaving
 	case in.Verb != VerbDelete || slices.Contains(evictors, in.User):
 		return ""
-	case slices.Contains(in.Self, in.User) && j.isReplaced():
+	case slices.Contains(in.Self, in.User) && j.isReplaced() && !in.forced() && nothingRuns(in):
 		return ByReplacement
 	case in.Pod.Finished() && ownsPod(in.User, in.Pod) && j.verdict.Answer != Allowed:
 		return ByOwner

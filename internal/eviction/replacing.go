@@ -27,6 +27,11 @@ func (j *judgement) isReplaced() bool {
 	return j.policy != nil && slices.ContainsFunc(j.status().Replacing, func(r v1alpha1.Replacing) bool { return r.ID == j.verdict.Member && r.Role == j.verdict.Role })
 }
 
+// nothingRuns reports whether the pod is on no node, or on one that is proven off or not there.
+func nothingRuns(in *AdmissionInput) bool {
+	return in.Pod.Node == "" || in.NodeOff || in.Node == nil
+}
+
 // JudgeReplacing says whether a member's replacement may begin, or go on as long as nothing of the member was removed: by the role's rules
 // of replacement, and while as few others are on their way, or are being replaced, as its role and the policy allow. Request is the UID of
 // the ReplacementRequest: a member is replaced for one at a time.

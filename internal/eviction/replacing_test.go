@@ -10,6 +10,7 @@ import (
 
 	"usher.sh/usher/api/v1alpha1"
 	"usher.sh/usher/internal/expression"
+	"usher.sh/usher/internal/snapshot"
 )
 
 func replaced(pod, request string) v1alpha1.Replacing {
@@ -104,7 +105,15 @@ func TestAdmitsItsOwnReplacement(t *testing.T) {
 	if got := Admit(in); !got.Allow || got.Note.Kind != ByReplacement {
 		t.Errorf("%+v", got)
 	}
-	in.User = "anna"
+	in.Node = &snapshot.Node{Name: "node-a"}
+	if Admit(in).Allow {
+		t.Error("what may run on a node that is there is deleted without a verdict")
+	}
+	in.Node, in.Grace = nil, new(int64)
+	if Admit(in).Allow {
+		t.Error("it is deleted by force")
+	}
+	in.Grace, in.User = nil, "anna"
 	if Admit(in).Allow {
 		t.Error("another user deletes a member that is being replaced")
 	}

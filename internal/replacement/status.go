@@ -1,6 +1,7 @@
 package replacement
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -57,6 +58,9 @@ func Written(before *v1alpha1.ReplacementRequestStatus, in *StepInput, progress 
 	status.Predecessor = &v1alpha1.ReplacementPredecessor{
 		PodName: in.Member.PodName, PodUID: progress.PodUID, StatefulSet: in.Set.Name, Node: progress.Node, NodeUID: progress.NodeUID,
 	}
+	if p := before.Predecessor; p != nil { // whatever a later look could not read
+		status.Predecessor.PodName, status.Predecessor.StatefulSet = p.PodName, p.StatefulSet
+	}
 	for _, c := range progress.Claims {
 		status.Predecessor.Claims = append(status.Predecessor.Claims, v1alpha1.ReplacementClaim(c))
 	}
@@ -67,6 +71,7 @@ func Written(before *v1alpha1.ReplacementRequestStatus, in *StepInput, progress 
 func Reported(before *v1alpha1.ReplacementRequestStatus, generation int64, in *StepInput, result *StepResult) v1alpha1.ReplacementRequestStatus {
 	status := Written(before, in, in.Progress)
 	status.ObservedGeneration, status.Blockers, status.Successor = generation, nil, nil
+	status.PodName = cmp.Or(in.Member.PodName, status.PodName)
 	if in.Progress.Phase == Joining && in.Pod != nil {
 		status.Successor = &v1alpha1.ReplacementSuccessor{PodName: in.Member.PodName, PodUID: in.Pod.UID, Node: in.Pod.Node.Name}
 	}

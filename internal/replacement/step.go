@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// settle is how long a pod must have been seen gone from a node that has been alive for as long: where it was deleted by force, or while the
-// node did not report, its kubelet still ends it.
+// settle is how long, beside its grace, a pod must have been seen gone from a node that has been alive for as long: where it was deleted by
+// force, or while the node did not report, its kubelet still ends it.
 const settle = 30 * time.Second
 
 // Step says what is to be done next for a replacement.
@@ -73,6 +73,9 @@ func (s *stepping) wait() {
 		s.giveUp()
 		return
 	}
+	if s.retains() { // one that is being deleted by another client may go at any time
+		return
+	}
 	if !s.permitted() {
 		return
 	}
@@ -113,6 +116,10 @@ func (s *stepping) lookAt(at time.Time) {
 // examine blocks unless the rules pass, the predecessor is known to be gone, and all that goes with it is known.
 func (s *stepping) examine() {
 	s.out.Blockers = append(s.out.Blockers, s.Rules...)
+	if s.Member.PodName == "" || s.Set.Name == "" { // nothing is known of it, and the rules say why
+		return
+	}
+	s.out.Blockers = append(s.out.Blockers, s.Unread...)
 	s.producible()
 	s.departed()
 	s.unreadVolumes(s.present())
@@ -121,16 +128,37 @@ func (s *stepping) examine() {
 	}
 }
 
-// untouched reports whether everything is there that cannot be brought back, so that nothing is lost if the replacement is not gone on with.
+// untouched reports whether everything is there that cannot be brought back, so that nothing is lost if the replacement is not gone on with. A
+// pod that is gone is made anew with its claims.
 func (s *stepping) untouched() bool {
 	left := s.oldClaims()
-	switch {
-	case s.System.Listed && s.System.Left != No, len(left) < len(s.Progress.Claims):
-		return false
-	case slices.ContainsFunc(left, func(c *Claim) bool { return c.Terminating }):
+	if s.System.Listed && s.System.Left != No || len(left) < len(s.Progress.Claims) {
 		return false
 	}
-	return s.System.Listed || len(left) > 0
+	if slices.ContainsFunc(left, func(c *Claim) bool { return c.Terminating }) {
+		return false
+	}
+	return s.System.Listed || len(left) > 0 || s.Pod != nil && s.Pod.UID == s.Progress.PodUID && !s.Pod.Terminating
+}
+
+// retains has the volumes of claims that another client is deleting stay, before anything else is done.
+func (s *stepping) retains() bool {
+	acts := false
+	for _, c := range s.present() {
+		if c.Terminating && s.retain(c) {
+			acts = true
+		}
+	}
+	return acts
+}
+
+// retain has a claim's volume, which may be the last copy, stay when the claim goes, and reports whether it does not yet.
+func (s *stepping) retain(c *Claim) bool {
+	if !s.Retain || c.Volume == "" || c.Retained {
+		return false
+	}
+	s.act(Action{Kind: RetainVolume, Name: c.Volume, UID: c.VolumeUID})
+	return true
 }
 
 // present are the claims that exist.
@@ -168,7 +196,7 @@ func (s *stepping) where() Node {
 
 // departed: nothing of the predecessor runs any more, wherever it was.
 func (s *stepping) departed() {
-	bound := s.Pod != nil && s.Pod.Node.Name != ""
+	bound := s.Pod != nil && s.Pod.Node.Name != "" && !s.successor()
 	if !bound && len(s.Places) == 0 && s.Progress.Node == "" {
 		s.block(nodeNotKnown(s.Member.ID))
 	}
@@ -189,6 +217,8 @@ func (s *stepping) mayRun(node *Node) bool {
 		return false
 	case NodeLost:
 		s.block(nodeLost(node.Name))
+	case NodeNotReady:
+		s.block(nodeNotReady(node.Name))
 	case NodeUnknown:
 		s.block(nodeNotRead(node.Name))
 	case NodeAlive:
@@ -196,7 +226,8 @@ func (s *stepping) mayRun(node *Node) bool {
 	return true
 }
 
-// gone blocks until the kubelet of a node has had the time to end a pod that is gone from the API.
+// gone blocks until the kubelet of a node has had the time to end a pod that is gone from the API, and has reported since: a node that has
+// fallen silent looks alive for a while.
 func (s *stepping) gone(place *Place) {
 	if place.GoneTime.IsZero() {
 		s.block(goneUnseen(s.Member.PodName, place.Node.Name))
@@ -206,18 +237,21 @@ func (s *stepping) gone(place *Place) {
 	if place.Node.Since.After(since) {
 		since = place.Node.Since
 	}
-	at := since.Add(settle)
-	if !at.After(s.Now) {
-		return
+	at := since.Add(settle + s.Grace)
+	switch {
+	case at.After(s.Now):
+		s.block(settling(s.Member.PodName, place.Node.Name, settle+s.Grace))
+		s.lookAt(at)
+	case place.Node.Until.Before(at):
+		s.block(unreported(s.Member.PodName, place.Node.Name))
+		s.lookAt(s.Now.Add(settle))
 	}
-	s.block(settling(s.Member.PodName, place.Node.Name))
-	s.lookAt(at)
 }
 
 // unreadVolumes blocks where it is not known what becomes of the volumes of claims that go.
 func (s *stepping) unreadVolumes(claims []*Claim) {
 	for _, c := range claims {
-		if s.Retain && c.Volume != "" && !c.Known && !c.Terminating {
+		if s.Retain && c.Volume != "" && !c.Known {
 			s.block(volumeUnread(c.Name, c.Volume))
 		}
 	}
@@ -233,10 +267,11 @@ func (s *stepping) remove() {
 			s.act(Action{Kind: Write})
 			return
 		}
-	case len(left) > 0 && s.running():
+	case s.runs():
 		s.block(cameBack(s.Member, s.Pod.Node.Name, s.Namespace))
 		return
-	case len(left) > 0:
+	default:
+		s.out.Blockers = append(s.out.Blockers, s.Unread...)
 		s.departed()
 		s.unreadVolumes(left)
 	}
@@ -253,23 +288,42 @@ func (s *stepping) remove() {
 	s.removeRest(left)
 }
 
+// removeRest deletes the pod before its claims: where it was bound meanwhile, that is refused, and nothing is lost.
 func (s *stepping) removeRest(left []*Claim) {
 	for _, c := range left {
-		s.removeClaim(c)
+		s.retain(c)
 	}
-	old := s.Pod != nil && !s.running() && (len(left) > 0 || s.Pod.UID == s.Progress.PodUID)
+	old := s.Pod != nil && !s.successor() && !s.running()
+	if old && !s.Pod.Terminating {
+		s.act(Action{Kind: DeletePod, Name: s.Member.PodName, UID: s.Pod.UID, Version: s.Pod.Version})
+	}
+	for _, c := range left {
+		if c.Terminating {
+			s.block(claimLeaving(c.Name, s.Namespace))
+			continue
+		}
+		s.act(Action{Kind: DeleteClaim, Name: c.Name, UID: c.UID})
+	}
 	switch {
-	case old && !s.Pod.Terminating:
-		s.act(Action{Kind: DeletePod, Name: s.Member.PodName, UID: s.Pod.UID})
-	case old:
+	case old && s.Pod.Terminating:
 		s.block(podLeaving(s.Member.PodName, s.Namespace))
-	case len(left) == 0:
+	case len(left) == 0 && (s.Pod == nil || s.successor()):
 		s.write(Joining)
 	}
 }
 
-// running reports whether a pod with the member's name is on a node where something may run in it. Before anything was removed none was:
-// it is the member itself that has come back, where it has the predecessor's claims, and else the successor.
+// successor reports whether the pod of the name is not the predecessor's any more: it is another, and none of the old claims is left that
+// it could have.
+func (s *stepping) successor() bool {
+	return s.Progress.Phase != Waiting && s.Pod != nil && s.Pod.UID != s.Progress.PodUID && len(s.oldClaims()) == 0
+}
+
+// runs reports whether the predecessor, or a pod with its claims, has come back to a node that reports.
+func (s *stepping) runs() bool {
+	return s.Pod != nil && !s.successor() && s.Pod.Node.Name != "" && s.Pod.Node.State == NodeAlive
+}
+
+// running reports whether the pod with the member's name is on a node where something may run in it.
 func (s *stepping) running() bool {
 	return s.Pod != nil && s.Pod.Node.Name != "" && s.Pod.Node.State != NodeOff && s.Pod.Node.State != NodeDeleted
 }
@@ -281,24 +335,16 @@ func (s *stepping) oldClaims() []*Claim {
 	})
 }
 
-// removeClaim deletes a claim. Its volume, which may be the last copy, is retained before.
-func (s *stepping) removeClaim(c *Claim) {
-	if c.Terminating {
-		s.block(claimLeaving(c.Name, s.Namespace))
-		return
-	}
-	if s.Retain && c.Volume != "" && !c.Retained {
-		s.act(Action{Kind: RetainVolume, Name: c.Volume, UID: c.VolumeUID})
-	}
-	s.act(Action{Kind: DeleteClaim, Name: c.Name, UID: c.UID})
-}
-
 // join waits for the successor. It joins its system's list as late as it can: until it has a node, it would only count as missing there.
 func (s *stepping) join() {
 	if !s.permitted() {
 		return
 	}
+	s.out.Blockers = append(s.out.Blockers, s.Unread...)
 	switch {
+	case s.Cancelled && s.Set.Makes == No && s.Pod == nil: // it is not to be there any more
+		s.write(Cancelled)
+		return
 	case s.Pod == nil:
 		s.producible()
 		s.block(noSuccessor(s.Set.Name, s.Member.PodName, s.Namespace))
@@ -306,7 +352,7 @@ func (s *stepping) join() {
 	case s.Pod.Node.Name == "":
 		s.block(unscheduled(s.Member.PodName, s.Pod.Unscheduled))
 		return
-	case s.Progress.NodeUID != "" && s.Pod.Node.UID == s.Progress.NodeUID:
+	case s.Progress.NodeUID != "" && s.Pod.Node.UID == s.Progress.NodeUID && !s.Cancelled: // who deletes the request accepts it there
 		s.block(sameNode(s.Member.PodName, s.Progress.Node))
 		return
 	case s.System.Listed && s.System.Joined == Unknown:

@@ -30,8 +30,12 @@ type StepInput struct {
 	// Places are the nodes on which earlier pods of the member were and may still run, the latest last: a pod that was deleted by force from a
 	// node that does not report runs on.
 	Places []Place
-	// Claims are those that the set's templates name for the member, whether they exist or not.
+	// Claims are those that the set's templates name for the member, whether they exist or not, and those that are written down.
 	Claims []Claim
+	// Unread are blockers for what could not be read of what is removed.
+	Unread []Blocker
+	// Grace is how long a pod of the member may take to end.
+	Grace  time.Duration
 	System Membership
 	// Progress is what was written down last.
 	Progress Progress
@@ -47,7 +51,8 @@ type Set struct {
 // NamedPod is the pod that has the member's name now.
 type NamedPod struct {
 	UID         types.UID
-	Node        Node // Name "": it is bound to none
+	Version     string // its resource version
+	Node        Node   // Name "": it is bound to none
 	Ready       bool
 	Terminating bool
 	// Unscheduled is the scheduler's message, where it has found no node.
@@ -67,6 +72,7 @@ type Node struct {
 	UID   types.UID // "": there is no such Node, or it was not read
 	State NodeState
 	Since time.Time // that it is alive: its kubelet has reported without a gap
+	Until time.Time // when its kubelet has reported last
 }
 
 // NodeState is what is known of a node.
@@ -76,8 +82,10 @@ type NodeState string
 const (
 	// NodeUnknown: it could not be read.
 	NodeUnknown NodeState = ""
-	// NodeAlive: its kubelet reports, and removes what the API has no pod for.
+	// NodeAlive: its kubelet reports that it is ready, and removes what the API has no pod for.
 	NodeAlive NodeState = "Alive"
+	// NodeNotReady: its kubelet reports that it is not ready: it may be unable to end what it runs.
+	NodeNotReady NodeState = "NotReady"
 	// NodeLost: its kubelet does not report, and the machine is not proven off.
 	NodeLost NodeState = "Lost"
 	// NodeOff: the machine is proven off in the boot in which the pod was on it.
@@ -160,9 +168,10 @@ type Action struct {
 	Kind ActionKind
 	// Progress is what Write writes down.
 	Progress Progress
-	// Name and UID are of the object that goes or is changed.
-	Name string
-	UID  types.UID
+	// Name and UID are of the object that goes or is changed, Version is the pod's: one that was bound meanwhile has another.
+	Name    string
+	UID     types.UID
+	Version string
 }
 
 // ActionKind says what an Action does.
@@ -175,8 +184,8 @@ const (
 	Write        ActionKind = "write"        // Progress, at the version of the request that was read
 	Leave        ActionKind = "leave"        // the system takes the predecessor off its list
 	RetainVolume ActionKind = "retainVolume" // Name, UID: the reclaim policy of the PersistentVolume becomes Retain
+	DeletePod    ActionKind = "deletePod"    // Name, UID, Version
 	DeleteClaim  ActionKind = "deleteClaim"  // Name, UID
-	DeletePod    ActionKind = "deletePod"    // Name, UID
 	Join         ActionKind = "join"         // the system puts the successor on its list
 )
 

@@ -27,6 +27,7 @@ type cluster struct {
 	request   StepInput // what the request and the policy say
 	progress  Progress
 	permit    time.Time
+	foreign   bool // another client has deleted a claim
 	made      int
 }
 
@@ -165,7 +166,7 @@ func (c *cluster) kubelets() {
 // happen has something happen to a machine, to the pod or to the request.
 func (c *cluster) happen() {
 	m := c.nodes[rapid.SampledFrom(nodeNames).Draw(c.t, "node")]
-	switch rapid.IntRange(0, 9).Draw(c.t, "what") {
+	switch rapid.IntRange(0, 10).Draw(c.t, "what") {
 	case 0:
 		m.reports = false
 	case 1:
@@ -194,6 +195,10 @@ func (c *cluster) happen() {
 		c.controllers()
 	case 9: // the policy is made anew
 		c.permit = time.Time{}
+	case 10: // kubectl delete pvc, while the pod is bound with it
+		if c.claim != nil && c.pod != nil && c.pod.node != "" && c.pod.claim == c.claim.uid {
+			c.claim.terminating, c.foreign = true, true
+		}
 	}
 	c.now = c.now.Add(time.Duration(rapid.IntRange(0, 60).Draw(c.t, "seconds")) * time.Second)
 	c.orphans()
@@ -221,7 +226,7 @@ func (c *cluster) node(name string) Node {
 	case m.proven:
 		return Node{Name: name, UID: m.uid, State: NodeOff}
 	case m.reports:
-		return Node{Name: name, UID: m.uid, State: NodeAlive, Since: m.since}
+		return Node{Name: name, UID: m.uid, State: NodeAlive, Since: m.since, Until: c.now}
 	}
 	return Node{Name: name, UID: m.uid, State: NodeLost}
 }
@@ -275,11 +280,14 @@ func (c *cluster) whole() bool {
 // carryOut does what follows from a look. The process may end after any action.
 func (c *cluster) carryOut(actions []Action) {
 	for _, a := range actions {
-		if old := c.old(); a.Kind != Write && a.Kind != Permit && a.Kind != Release && a.Kind != Join && old != "" && len(c.writers(old)) > 0 {
+		if old := c.old(); a.Kind != Write && a.Kind != Permit && a.Kind != Release && a.Kind != RetainVolume && a.Kind != Join && old != "" && len(c.writers(old)) > 0 {
 			c.t.Fatalf("%s while %v write to the predecessor's volume", a.Kind, c.writers(old))
 		}
-		if a.Kind != Write && a.Kind != Permit && a.Kind != Release && c.permit.IsZero() {
+		if a.Kind != Write && a.Kind != Permit && a.Kind != Release && a.Kind != RetainVolume && c.permit.IsZero() {
 			c.t.Fatalf("%s without a permit", a.Kind)
+		}
+		if v := c.volumes[c.old()]; (a.Kind == DeletePod || a.Kind == DeleteClaim) && c.request.Retain && v != nil && !v.gone && !v.retained {
+			c.t.Fatalf("%s before the volume of the predecessor is retained", a.Kind)
 		}
 		if a.Kind == Release && (c.progress.Phase == Joining || c.progress.Phase == Removing) {
 			c.t.Fatalf("the permit is taken back while the member is %s", c.progress.Phase)
@@ -323,7 +331,7 @@ func (c *cluster) carryOut(actions []Action) {
 
 // check is about what must hold at any time.
 func (c *cluster) check() {
-	if old := c.old(); old != "" && c.request.Retain && c.volumes[old].gone {
+	if old := c.old(); old != "" && c.request.Retain && c.volumes[old].gone && !c.foreign {
 		c.t.Fatalf("the volume of the predecessor was destroyed, and it was to be retained")
 	}
 	if c.progress.Phase != Complete {

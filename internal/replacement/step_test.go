@@ -10,8 +10,8 @@ import (
 var (
 	n1Off   = Node{Name: "n1", UID: "n1", State: NodeOff}
 	n1Lost  = Node{Name: "n1", UID: "n1", State: NodeLost}
-	n1Alive = Node{Name: "n1", UID: "n1", State: NodeAlive, Since: ago(time.Hour)}
-	n2Alive = Node{Name: "n2", UID: "n2", State: NodeAlive, Since: ago(time.Hour)}
+	n1Alive = Node{Name: "n1", UID: "n1", State: NodeAlive, Since: ago(time.Hour), Until: noon}
+	n2Alive = Node{Name: "n2", UID: "n2", State: NodeAlive, Since: ago(time.Hour), Until: noon}
 )
 
 // lost is db-0, whose node n1 is proven off. The set has made a pod that finds no node, since the claim is bound to a volume on n1.
@@ -111,26 +111,34 @@ func TestStep(t *testing.T) {
 		"where it was is not known":            {in: lost(was()), blockers: []Reason{NodeNotKnown}},
 		"it was not seen to go":                {in: lost(was(Place{Node: n1Alive})), blockers: []Reason{NodeNotProvenOff}},
 		"it has just gone":                     {in: lost(was(Place{Node: n1Alive, GoneTime: ago(29 * time.Second)})), blockers: []Reason{PredecessorLeaving}, next: noon.Add(time.Second)},
-		"its node has just come back":          {in: lost(was(Place{Node: Node{Name: "n1", UID: "n1", State: NodeAlive, Since: ago(time.Second)}, GoneTime: ago(time.Hour)})), blockers: []Reason{PredecessorLeaving}, next: noon.Add(29 * time.Second)},
+		"its node has just come back":          {in: lost(was(Place{Node: Node{Name: "n1", UID: "n1", State: NodeAlive, Since: ago(time.Second), Until: noon}, GoneTime: ago(time.Hour)})), blockers: []Reason{PredecessorLeaving}, next: noon.Add(29 * time.Second)},
 		"it has been gone for long":            {in: lost(permitted, was(Place{Node: n1Alive, GoneTime: ago(30 * time.Second)})), actions: []Action{writes(Removing)}},
 		"its volume cannot be read":            {in: lost(claim(func(c *Claim) { c.Known = false })), blockers: []Reason{VolumeNotKnown}},
 		"its volume need not be known":         {in: lost(permitted, claim(func(c *Claim) { c.Known = false }), func(in *StepInput) { in.Retain = false }), actions: []Action{writes(Removing)}},
 		"the system's list is not known":       {in: lost(listed(Unknown, No)), blockers: []Reason{MembershipNotKnown}},
 		"several things are in the way":        {in: lost(on(n1Lost), listed(Unknown, No), ruledOut), blockers: []Reason{"NoQuorum", NodeNotProvenOff, MembershipNotKnown}},
-		"it goes":                              {in: removing(), actions: []Action{retains, deletesClaim, deletesPod}},
-		"it goes with its volume":              {in: removing(func(in *StepInput) { in.Retain = false }), actions: []Action{deletesClaim, deletesPod}},
-		"its volume is retained":               {in: removing(claim(func(c *Claim) { c.Retained = true })), actions: []Action{deletesClaim, deletesPod}},
-		"its claim was never bound":            {in: removing(claim(func(c *Claim) { c.Volume = "" })), actions: []Action{deletesClaim, deletesPod}},
+		"it goes":                              {in: removing(), actions: []Action{retains, deletesPod, deletesClaim}},
+		"it goes with its volume":              {in: removing(func(in *StepInput) { in.Retain = false }), actions: []Action{deletesPod, deletesClaim}},
+		"its volume is retained":               {in: removing(claim(func(c *Claim) { c.Retained = true })), actions: []Action{deletesPod, deletesClaim}},
+		"its claim was never bound":            {in: removing(claim(func(c *Claim) { c.Volume = "" })), actions: []Action{deletesPod, deletesClaim}},
 		"it leaves the system's list first":    {in: removing(listed(No, No)), actions: []Action{{Kind: Leave}}},
-		"it has left the system's list":        {in: removing(listed(Yes, No)), actions: []Action{retains, deletesClaim, deletesPod}},
+		"it has left the system's list":        {in: removing(listed(Yes, No)), actions: []Action{retains, deletesPod, deletesClaim}},
 		"a rule does not pass any more":        {in: removing(ruledOut), actions: []Action{back}, blockers: []Reason{"NoQuorum"}},
 		"cancelled in time":                    {in: removing(cancelled), actions: []Action{back}},
-		"cancelled too late":                   {in: removing(cancelled, listed(Yes, No)), actions: []Action{retains, deletesClaim, deletesPod}},
+		"cancelled too late":                   {in: removing(cancelled, listed(Yes, No)), actions: []Action{retains, deletesPod, deletesClaim}},
 		"it has come back in time":             {in: removing(on(n2Alive)), actions: []Action{back}, blockers: []Reason{PredecessorRuns}},
 		"it has come back too late":            {in: removing(on(n2Alive), claim(func(c *Claim) { c.Terminating = true })), blockers: []Reason{PredecessorRuns}},
 		"where it was, the node is lost":       {in: removing(listed(Yes, No), was(Place{Node: n1Lost})), blockers: []Reason{NodeNotProvenOff}},
-		"a later pod is on a node that is off": {in: removing(claim(func(c *Claim) { c.Terminating = true }), func(in *StepInput) { in.Pod = &NamedPod{UID: "p9", Node: n1Off} }), actions: []Action{{Kind: DeletePod, Name: "db-0", UID: "p9"}}, blockers: []Reason{PredecessorLeaving}},
-		"its claim is held":                    {in: removing(claim(func(c *Claim) { c.Terminating = true })), actions: []Action{deletesPod}, blockers: []Reason{PredecessorLeaving}},
+		"a later pod is on a node that is off": {in: removing(claim(func(c *Claim) { c.Terminating = true }), func(in *StepInput) { in.Pod = &NamedPod{UID: "p9", Node: n1Off} }), actions: []Action{retains, {Kind: DeletePod, Name: "db-0", UID: "p9"}}, blockers: []Reason{PredecessorLeaving}},
+		"its claim is held":                    {in: removing(claim(func(c *Claim) { c.Terminating = true })), actions: []Action{retains, deletesPod}, blockers: []Reason{PredecessorLeaving}},
+		"another has deleted its claim":        {in: lost(permitted, claim(func(c *Claim) { c.Terminating = true })), actions: []Action{retains}},
+		"a claim that goes is not known":       {in: removing(claim(func(c *Claim) { c.Terminating, c.Known = true, false })), blockers: []Reason{VolumeNotKnown}},
+		"what is left could not be read":       {in: removing(noClaim, noPod, func(in *StepInput) { in.Unread = []Blocker{Unread("claim data-db-0", "no", "x")} }), blockers: []Reason{NotRead}},
+		"its pod is back on a lost node":       {in: removing(noClaims, on(n1Lost), func(in *StepInput) { in.Pod.UID, in.Pod.Terminating = "p2", true }), blockers: []Reason{NodeNotProvenOff}},
+		"its pod takes long to end":            {in: lost(was(Place{Node: n1Alive, GoneTime: ago(time.Minute)}), func(in *StepInput) { in.Grace = 45 * time.Second }), blockers: []Reason{PredecessorLeaving}, next: noon.Add(15 * time.Second)},
+		"its node has fallen silent":           {in: lost(was(Place{Node: Node{Name: "n1", UID: "n1", State: NodeAlive, Since: ago(time.Hour), Until: ago(time.Minute)}, GoneTime: ago(40 * time.Second)})), blockers: []Reason{NodeNotProvenOff}, next: noon.Add(30 * time.Second)},
+		"its node is not ready":                {in: lost(was(Place{Node: Node{Name: "n1", UID: "n1", State: NodeNotReady}, GoneTime: ago(time.Hour)})), blockers: []Reason{NodeUnready}},
+		"nothing is known of it":               {in: lost(func(in *StepInput) { in.Set, in.Places, in.Rules = Set{}, nil, []Blocker{NotOfSet("db-0")} }), blockers: []Reason{ProviderUnsupported}},
 		"its claim is gone":                    {in: removing(noClaim), actions: []Action{deletesPod}},
 		"another claim has the name":           {in: removing(claim(func(c *Claim) { c.UID = "c2" })), actions: []Action{deletesPod}},
 		"its pod is held":                      {in: removing(noClaim, func(in *StepInput) { in.Pod.Terminating = true }), blockers: []Reason{PredecessorLeaving}},
@@ -141,6 +149,9 @@ func TestStep(t *testing.T) {
 		"the set makes none any more":          {in: joining(noPod, func(in *StepInput) { in.Set.Makes = No }), blockers: []Reason{StatefulSetMissing, SuccessorMissing}},
 		"the successor finds no node":          {in: joining(func(in *StepInput) { in.Pod.Node = Node{} }), blockers: []Reason{SuccessorUnscheduled}},
 		"the successor is on the same node":    {in: joining(on(n1Alive)), blockers: []Reason{SuccessorOnSameNode}},
+		"it is accepted on the same node":      {in: joining(on(n1Alive), cancelled, func(in *StepInput) { in.Pod.Ready = true }), actions: []Action{writes(Complete)}},
+		"it is not to be there any more":       {in: joining(noPod, cancelled, func(in *StepInput) { in.Set.Makes = No }), actions: []Action{writes(Cancelled)}},
+		"another pod has the name":             {in: joining(func(in *StepInput) { in.Unread = []Blocker{NotOfSet("db-0")} }), blockers: []Reason{ProviderUnsupported}},
 		"a new node has the name":              {in: joining(func(in *StepInput) { in.Pod.Node = Node{Name: "n1", UID: "n1-again", State: NodeAlive} }), actions: []Action{writes(Complete)}},
 		"the successor joins":                  {in: joining(listed(Yes, No)), actions: []Action{{Kind: Join}}},
 		"the list is not known":                {in: joining(listed(Yes, Unknown)), blockers: []Reason{MembershipNotKnown}},

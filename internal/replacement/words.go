@@ -3,6 +3,7 @@ package replacement
 import (
 	"fmt"
 	"strings"
+	"time"
 
 	"usher.sh/usher/api/v1alpha1"
 	"usher.sh/usher/internal/text"
@@ -25,6 +26,7 @@ const (
 	StatefulSetMissing   Reason = "StatefulSetMissing"
 	NodeNotKnown         Reason = "NodeNotKnown"
 	NodeNotProvenOff     Reason = "NodeNotProvenOff"
+	NodeUnready          Reason = "NodeUnready"
 	PredecessorRuns      Reason = "PredecessorRuns"
 	PredecessorLeaving   Reason = "PredecessorLeaving"
 	VolumeNotKnown       Reason = "VolumeNotKnown"
@@ -104,7 +106,7 @@ func setUnknown(set string) Blocker {
 func nodeNotKnown(member string) Blocker {
 	return waiting(
 		NodeNotKnown, fmt.Sprintf("it is not known on which node %s was last, so that it may still run", member),
-		"wait until its pod is bound to a node once",
+		"wait until its pod is bound to a node once; where its node is certainly gone, delete its claims and then its pod yourself",
 	)
 }
 
@@ -137,8 +139,16 @@ func goneUnseen(pod, node string) Blocker {
 	return waiting(NodeNotProvenOff, fmt.Sprintf("pod %s was on node %s, and was not seen to go from there", pod, node), "wait; it is looked at again when the pod or the node changes")
 }
 
-func settling(pod, node string) Blocker {
-	return waiting(PredecessorLeaving, fmt.Sprintf("pod %s was seen gone from node %s less than %s ago, and may have been deleted by force", pod, node, settle), "wait")
+func settling(pod, node string, within time.Duration) Blocker {
+	return waiting(PredecessorLeaving, fmt.Sprintf("pod %s was seen gone from node %s less than %s ago, its grace and %s, and may have been deleted by force", pod, node, within, settle), "wait")
+}
+
+func unreported(pod, node string) Blocker {
+	return waiting(NodeNotProvenOff, fmt.Sprintf("node %s, from which pod %s was seen gone, has not renewed its Lease since the pod had the time to end", node, pod), "wait until it does, or counts as unreachable")
+}
+
+func nodeNotReady(node string) Blocker {
+	return waiting(NodeUnready, fmt.Sprintf("node %s reports that it is not ready, and may be unable to end what it runs", node), "mend or fence it: kubectl describe node "+node)
 }
 
 func podLeaving(pod, namespace string) Blocker {
@@ -175,7 +185,7 @@ func unscheduled(pod, why string) Blocker {
 func sameNode(pod, node string) Blocker {
 	return waiting(
 		SuccessorOnSameNode, fmt.Sprintf("pod %s is on node %s again, where its predecessor was", pod, node),
-		fmt.Sprintf("kubectl cordon %s, and replace it once more", node),
+		fmt.Sprintf("delete the request, which accepts it there; or kubectl cordon %s, and delete its claims and then the pod", node),
 	)
 }
 

@@ -76,7 +76,11 @@ func (st *stage) measureReplicas(ctx context.Context, place **load, do func(send
 	if err != nil {
 		return err
 	}
-	return st.watched(ctx, place, func() (*load, error) { return do(send) })
+	err = st.watched(ctx, place, func() (*load, error) { return do(send) })
+	if ended := st.managers.Ended(); err != nil && ended != nil {
+		return fmt.Errorf("%w: %w", err, ended)
+	}
+	return err
 }
 
 // measureFloor asks a server that answers at once, which takes what the connections and the machine take, and one that does

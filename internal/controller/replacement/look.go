@@ -2,7 +2,11 @@ package replacement
 
 import (
 	"context"
+	"slices"
+	"strings"
+	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -23,6 +27,9 @@ type look struct {
 	in       replacement.StepInput
 	places   []v1alpha1.ReplacementPlace
 	nodes    map[string]replacement.Node // that were read
+	made     *corev1.Pod                 // what the set would make under the member's name; nil: that was not read
+	role     *v1alpha1.Role              // the member's; nil: no entry claims it
+	entryAt  int                         // of the policy's entries, the one that claims the member; -1: none
 }
 
 func (l *look) policyKey() snapshot.Key {
@@ -38,9 +45,13 @@ func (l *look) entry() v1alpha1.Replacing {
 
 func (l *look) lacks(b replacement.Blocker) { l.in.Rules = append(l.in.Rules, b) }
 
+func (l *look) unread(what string, err error, remedy string) {
+	l.in.Unread = append(l.in.Unread, replacement.Unread(what, err.Error(), remedy))
+}
+
 // look reads what the next step rests on: what is removed, and what says that it may be, past the cache.
 func (r *reconciler) look(ctx context.Context, request *v1alpha1.ReplacementRequest) (*look, error) {
-	l := &look{request: request, places: request.Status.Places, nodes: map[string]replacement.Node{}}
+	l := &look{request: request, places: request.Status.Places, nodes: map[string]replacement.Node{}, entryAt: -1}
 	l.in = replacement.StepInput{
 		Now: r.Now(), Namespace: request.Namespace, Cancelled: request.DeletionTimestamp != nil, Progress: replacement.ProgressOf(&request.Status),
 		Member: v1alpha1.MemberRef{Role: request.Spec.Member.Role, ID: request.Spec.Member.ID},
@@ -49,12 +60,10 @@ func (r *reconciler) look(ctx context.Context, request *v1alpha1.ReplacementRequ
 	if err := r.source(ctx, l); err != nil || l.in.Progress.Phase.Over() {
 		return l, err
 	}
-	if err := r.member(ctx, l); err != nil {
+	if err := r.member(ctx, l); err != nil || l.in.Member.PodName == "" || l.in.Set.Name == "" {
 		return l, err
 	}
-	if l.in.Member.PodName == "" {
-		return l, nil
-	}
+	l.claimed(r.Gatherer.Policies)
 	if err := r.present(ctx, l); err != nil {
 		return l, err
 	}
@@ -130,11 +139,13 @@ func (r *reconciler) member(ctx context.Context, l *look) error {
 func (r *reconciler) set(ctx context.Context, l *look, name string) error {
 	if l.pod != nil {
 		owner := metav1.GetControllerOfNoCopy(l.pod)
-		if owner == nil || owner.Kind != "StatefulSet" {
+		switch ours := owner != nil && owner.Kind == "StatefulSet" && strings.HasPrefix(owner.APIVersion, appsv1.GroupName+"/"); {
+		case !ours && name == "":
 			l.lacks(replacement.NotOfSet(l.pod.Name))
 			return nil
-		}
-		if name == "" {
+		case !ours:
+			l.in.Unread = append(l.in.Unread, replacement.NotOfSet(l.pod.Name))
+		case name == "":
 			name = owner.Name
 		}
 	}
@@ -142,10 +153,13 @@ func (r *reconciler) set(ctx context.Context, l *look, name string) error {
 		name, _ = setOf(l.in.Member.PodName)
 	}
 	l.in.Set = replacement.Set{Name: name}
+	for _, c := range l.in.Progress.Claims { // whatever the set's templates say by now
+		l.in.Claims = append(l.in.Claims, replacement.Claim{Name: c.Name})
+	}
 	set, err := r.statefulSet(ctx, snapshot.Key{Namespace: l.request.Namespace, Name: name})
 	switch {
 	case apierrors.IsForbidden(err):
-		l.lacks(replacement.Unread("StatefulSet "+name, err.Error(), r.binding()))
+		l.unread("StatefulSet "+name, err, r.binding())
 		return nil
 	case err != nil:
 		return err
@@ -154,10 +168,25 @@ func (r *reconciler) set(ctx context.Context, l *look, name string) error {
 		return nil
 	}
 	l.in.Set.Makes = makes(set, l.in.Member.PodName)
+	if _, ordinal := setOf(l.in.Member.PodName); l.in.Set.Makes == replacement.Yes {
+		l.made = made(set, ordinal)
+	}
+	l.in.Grace = max(l.in.Grace, graceOf(&set.Spec.Template.Spec))
 	for i := range set.Spec.VolumeClaimTemplates {
-		l.in.Claims = append(l.in.Claims, replacement.Claim{Name: set.Spec.VolumeClaimTemplates[i].Name + "-" + l.in.Member.PodName})
+		name := set.Spec.VolumeClaimTemplates[i].Name + "-" + l.in.Member.PodName
+		if !slices.ContainsFunc(l.in.Claims, func(c replacement.Claim) bool { return c.Name == name }) {
+			l.in.Claims = append(l.in.Claims, replacement.Claim{Name: name})
+		}
 	}
 	return nil
+}
+
+// graceOf is how long a pod may take to end.
+func graceOf(pod *corev1.PodSpec) time.Duration {
+	if pod.TerminationGracePeriodSeconds == nil {
+		return corev1.DefaultTerminationGracePeriodSeconds * time.Second
+	}
+	return snapshot.Seconds(*pod.TerminationGracePeriodSeconds)
 }
 
 // remains reads what is left of the predecessor: its claims, their volumes, and the nodes on which it may run.
@@ -165,15 +194,14 @@ func (r *reconciler) remains(ctx context.Context, l *look) error {
 	l.in.Retain = l.retains()
 	var data []string
 	for i := range l.in.Claims {
-		node, err := r.claim(ctx, l.request.Namespace, &l.in.Claims[i])
+		nodes, err := r.claim(ctx, l.request.Namespace, &l.in.Claims[i])
 		switch {
 		case apierrors.IsForbidden(err):
-			l.lacks(replacement.Unread("claim "+l.in.Claims[i].Name, err.Error(), r.binding()))
+			l.unread("claim "+l.in.Claims[i].Name, err, r.binding())
 		case err != nil:
 			return err
-		case node != "":
-			data = append(data, node)
 		}
+		data = append(data, nodes...)
 	}
 	return r.whereabouts(ctx, l, data)
 }
@@ -184,17 +212,12 @@ func (l *look) retains() bool {
 	return provider == nil || provider.StatefulSet == nil || provider.StatefulSet.VolumeClaims != v1alpha1.VolumeClaimsDelete
 }
 
-// provider is what the policy says of the member's role; nil: nothing.
+// provider is what the policy says of the entry that claims the member; nil: nothing.
 func (l *look) provider() *v1alpha1.Provider {
-	if l.policy == nil {
+	if l.policy == nil || l.entryAt < 0 || l.entryAt >= len(l.policy.Spec.Members) {
 		return nil
 	}
-	for i := range l.policy.Spec.Members {
-		if m := &l.policy.Spec.Members[i]; m.Role == l.in.Member.Role && m.Provider != nil {
-			return m.Provider
-		}
-	}
-	return nil
+	return l.policy.Spec.Members[l.entryAt].Provider
 }
 
 // present says what the pod under the member's name is.
@@ -202,7 +225,8 @@ func (r *reconciler) present(ctx context.Context, l *look) error {
 	if l.pod == nil {
 		return nil
 	}
-	named := &replacement.NamedPod{UID: l.pod.UID, Terminating: l.pod.DeletionTimestamp != nil}
+	l.in.Grace = max(l.in.Grace, graceOf(&l.pod.Spec))
+	named := &replacement.NamedPod{UID: l.pod.UID, Version: l.pod.ResourceVersion, Terminating: l.pod.DeletionTimestamp != nil}
 	for _, c := range l.pod.Status.Conditions {
 		switch {
 		case c.Type == corev1.PodReady:
@@ -244,9 +268,7 @@ func (r *reconciler) whereabouts(ctx context.Context, l *look, data []string) er
 		if err != nil {
 			return err
 		}
-		if p.NodeUID != "" && node.UID != p.NodeUID { // another has its name by now
-			node = replacement.Node{Name: p.Node, UID: p.NodeUID, State: replacement.NodeDeleted}
-		}
+		// A Node that was made anew under the name may be the same machine, with what it runs.
 		l.in.Places = append(l.in.Places, replacement.Place{Node: node, GoneTime: p.GoneTime.Time})
 	}
 	return nil
@@ -267,7 +289,7 @@ func (r *reconciler) judge(ctx context.Context, l *look) error {
 	if l.in.Progress.Phase == replacement.Joining {
 		return nil
 	}
-	l.declared(input.Policies)
+	l.declared()
 	verdict := eviction.JudgeReplacing(input, l.request.UID)
 	for i := range verdict.Blockers {
 		b := &verdict.Blockers[i]
@@ -296,27 +318,45 @@ func reported(evidence *eviction.Evidence, id string) replacement.Tristate {
 	return replacement.Yes
 }
 
-// declared notes what the policy lacks for the member to be replaced, and whether the pod of its name is the member.
-func (l *look) declared(policies []eviction.Declared) {
+// claimed finds the entry of the policy that claims the member, and notes where the pod of its name is another one.
+func (l *look) claimed(policies *policycache.Cache) {
+	if l.policy == nil {
+		return
+	}
+	compiled := policies.Compiled(l.policy)
+	claim, claims := compiled.ClaimOf(l.in.Member.Role, l.in.Member.ID)
+	if pod := l.pod; pod != nil {
+		claim, claims = compiled.Claim(policycache.Facts(pod))
+	} else if l.made != nil {
+		claim, claims = compiled.Claim(policycache.Facts(l.made))
+	}
+	if !claims || claim.Role == nil || claim.Role.Name != l.in.Member.Role || claim.Member != l.in.Member.ID {
+		l.lacks(replacement.NoMember(l.in.Member.Role, l.in.Member.ID, l.policy.Name))
+		return
+	}
+	l.entryAt, l.role = claim.Entry, claim.Role
+	if l.pod == nil && l.made == nil && l.sharedRole() { // which entry's it is, nothing says
+		l.entryAt = -1
+	}
+}
+
+// sharedRole reports whether several entries of the policy have the member's role.
+func (l *look) sharedRole() bool {
+	entries := 0
+	for i := range l.policy.Spec.Members {
+		if l.policy.Spec.Members[i].Role == l.in.Member.Role {
+			entries++
+		}
+	}
+	return entries > 1
+}
+
+// declared notes what the policy lacks for the member to be replaced.
+func (l *look) declared() {
 	if l.provider() == nil {
 		l.lacks(replacement.NoProvider(l.policy.Name, l.in.Member.Role))
 	}
-	var role *v1alpha1.Role
-	for i := range policies {
-		if policies[i].Key != l.policyKey() {
-			continue
-		}
-		claim, claims := policies[i].Policy.ClaimOf(l.in.Member.Role, l.in.Member.ID)
-		if l.pod != nil {
-			claim, claims = policies[i].Policy.Claim(policycache.Facts(l.pod))
-		}
-		if !claims || claim.Role == nil || claim.Role.Name != l.in.Member.Role || claim.Member != l.in.Member.ID {
-			l.lacks(replacement.NoMember(l.in.Member.Role, l.in.Member.ID, l.policy.Name))
-			continue
-		}
-		role = claim.Role
-	}
-	if role != nil && role.Replace.Successor == v1alpha1.SuccessorNewIdentity {
-		l.lacks(replacement.NewIdentityUnsupported(role.Name, role.System))
+	if l.role != nil && l.role.Replace.Successor == v1alpha1.SuccessorNewIdentity {
+		l.lacks(replacement.NewIdentityUnsupported(l.role.Name, l.role.System))
 	}
 }

@@ -2,6 +2,7 @@ package replacement
 
 import (
 	"context"
+	"slices"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
@@ -38,12 +39,13 @@ func (r *reconciler) prune(ctx context.Context, key reconcile.Request) (reconcil
 	return reconcile.Result{}, nil
 }
 
-// exists reports whether the request of this UID is there.
+// exists reports whether the request of this UID is there, and something may still be done for it.
 func (r *reconciler) exists(ctx context.Context, key client.ObjectKey, uid types.UID) (bool, error) {
 	var request v1alpha1.ReplacementRequest
 	err := r.live.Get(ctx, key, &request)
 	if apierrors.IsNotFound(err) {
 		return false, nil
 	}
-	return err == nil && request.UID == uid, err
+	over := request.Status.Over() && !slices.Contains(request.Finalizers, v1alpha1.ReplacementFinalizer)
+	return err == nil && request.UID == uid && !over, err
 }

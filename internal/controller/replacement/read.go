@@ -5,10 +5,13 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"usher.sh/usher/internal/lostnode"
@@ -58,17 +61,22 @@ const mostOrdinals = 1000
 func madeBy(set *appsv1.StatefulSet, is func(*snapshot.Pod) bool) string {
 	first, replicas := ordinals(set)
 	for i := first; i < first+min(replicas, mostOrdinals); i++ {
-		pod := &corev1.Pod{ObjectMeta: *set.Spec.Template.ObjectMeta.DeepCopy()}
-		pod.Namespace, pod.Name = set.Namespace, set.Name+"-"+strconv.Itoa(i)
-		if pod.Labels == nil {
-			pod.Labels = map[string]string{}
-		}
-		pod.Labels[appsv1.StatefulSetPodNameLabel], pod.Labels[appsv1.PodIndexLabel] = pod.Name, strconv.Itoa(i)
-		if is(policycache.Facts(pod)) {
+		if pod := made(set, i); is(policycache.Facts(pod)) {
 			return pod.Name
 		}
 	}
 	return ""
+}
+
+// made is what policies see of the pod that a set makes for an ordinal.
+func made(set *appsv1.StatefulSet, ordinal int) *corev1.Pod {
+	pod := &corev1.Pod{ObjectMeta: *set.Spec.Template.ObjectMeta.DeepCopy()}
+	pod.Namespace, pod.Name = set.Namespace, set.Name+"-"+strconv.Itoa(ordinal)
+	if pod.Labels == nil {
+		pod.Labels = map[string]string{}
+	}
+	pod.Labels[appsv1.StatefulSetPodNameLabel], pod.Labels[appsv1.PodIndexLabel] = pod.Name, strconv.Itoa(ordinal)
+	return pod
 }
 
 func ordinals(set *appsv1.StatefulSet) (first, replicas int) {
@@ -118,52 +126,66 @@ func (r *reconciler) statefulSet(ctx context.Context, key snapshot.Key) (*appsv1
 	return &set, nil
 }
 
-// claim reads a claim and its volume, and returns the node that the volume is bound to, "" for none. A volume that is bound to another
+// claim reads a claim and its volume, and returns the nodes that the volume may be on, where these are few. A volume that is bound to another
 // claim is none of it, whatever the claim says.
-func (r *reconciler) claim(ctx context.Context, namespace string, c *replacement.Claim) (node string, err error) {
+func (r *reconciler) claim(ctx context.Context, namespace string, c *replacement.Claim) (nodes []string, err error) {
 	var claim corev1.PersistentVolumeClaim
 	err = r.live.Get(ctx, client.ObjectKey{Namespace: namespace, Name: c.Name}, &claim)
 	switch {
 	case apierrors.IsNotFound(err):
-		return "", nil
+		return nil, nil
 	case err != nil:
-		return "", fmt.Errorf("reading claim %s: %w", c.Name, err)
+		return nil, fmt.Errorf("reading claim %s: %w", c.Name, err)
 	}
 	c.UID, c.Terminating, c.Volume = claim.UID, claim.DeletionTimestamp != nil, claim.Spec.VolumeName
 	if c.Volume == "" {
-		return "", nil
+		return nil, nil
 	}
 	var volume corev1.PersistentVolume
 	err = r.live.Get(ctx, client.ObjectKey{Name: c.Volume}, &volume)
 	switch {
 	case apierrors.IsNotFound(err):
 		c.Volume = ""
-		return "", nil
+		return nil, nil
 	case err != nil:
-		return "", fmt.Errorf("reading volume %s: %w", c.Volume, err)
+		return nil, fmt.Errorf("reading volume %s: %w", c.Volume, err)
 	case volume.Spec.ClaimRef == nil || volume.Spec.ClaimRef.UID != claim.UID:
 		c.Volume = ""
-		return "", nil
+		return nil, nil
 	}
 	c.Known, c.VolumeUID = true, volume.UID
 	c.Retained = volume.Spec.PersistentVolumeReclaimPolicy == corev1.PersistentVolumeReclaimRetain
-	return r.nodeOf(ctx, &volume)
+	return r.nodesOf(ctx, &volume)
 }
 
-// nodeOf returns the node that alone a volume can be used on, "" for none: its name, or its hostname where the Node is gone.
-func (r *reconciler) nodeOf(ctx context.Context, volume *corev1.PersistentVolume) (string, error) {
-	host := hostOf(volume)
-	if host == "" {
-		return "", nil
+// nodesOf returns the nodes that alone a volume can be used on: those that its affinity selects, where it is for one host or one node has it, and
+// the hostname that it names where no Node has that.
+func (r *reconciler) nodesOf(ctx context.Context, volume *corev1.PersistentVolume) ([]string, error) {
+	affinity := volume.Spec.NodeAffinity
+	if affinity == nil || affinity.Required == nil {
+		return nil, nil
+	}
+	selector, err := nodeaffinity.NewNodeSelector(affinity.Required)
+	if err != nil {
+		return nil, nil //nolint:nilerr // it can be used nowhere then
 	}
 	var nodes corev1.NodeList
-	if err := r.client.List(ctx, &nodes, client.MatchingLabels{corev1.LabelHostname: host}, client.UnsafeDisableDeepCopy); err != nil {
-		return "", fmt.Errorf("listing nodes: %w", err)
+	if err := r.client.List(ctx, &nodes, client.UnsafeDisableDeepCopy); err != nil {
+		return nil, fmt.Errorf("listing nodes: %w", err)
 	}
-	if len(nodes.Items) == 1 {
-		return nodes.Items[0].Name, nil
+	var found []string
+	for i := range nodes.Items {
+		if selector.Match(&nodes.Items[i]) {
+			found = append(found, nodes.Items[i].Name)
+		}
 	}
-	return host, nil
+	switch host := hostOf(volume); {
+	case host != "" && len(found) == 0:
+		return []string{host}, nil
+	case host != "" || len(found) == 1:
+		return found, nil
+	}
+	return nil, nil
 }
 
 // hostOf returns the one hostname that a volume's node affinity names, "" where it names none.
@@ -206,8 +228,12 @@ func (r *reconciler) readNode(ctx context.Context, name string) (replacement.Nod
 	facts := observe.LostNodeFacts(&node)
 	found.UID, found.Since, found.State = node.UID, facts.Since, replacement.NodeLost
 	switch facts.Ready {
-	case corev1.ConditionTrue, corev1.ConditionFalse:
+	case corev1.ConditionTrue:
 		found.State = replacement.NodeAlive
+		found.Until, err = r.renewed(ctx, name)
+		return found, err
+	case corev1.ConditionFalse:
+		found.State = replacement.NodeNotReady
 		return found, nil
 	case corev1.ConditionUnknown:
 	}
@@ -219,4 +245,19 @@ func (r *reconciler) readNode(ctx context.Context, name string) (replacement.Nod
 		found.State = replacement.NodeOff
 	}
 	return found, nil
+}
+
+// renewed returns when a node's kubelet has renewed its Lease last; zero: never, or that may not be read.
+func (r *reconciler) renewed(ctx context.Context, node string) (time.Time, error) {
+	var lease coordinationv1.Lease
+	err := r.live.Get(ctx, client.ObjectKey{Namespace: corev1.NamespaceNodeLease, Name: node}, &lease)
+	switch {
+	case apierrors.IsNotFound(err), apierrors.IsForbidden(err):
+		return time.Time{}, nil
+	case err != nil:
+		return time.Time{}, fmt.Errorf("reading the Lease of node %s: %w", node, err)
+	case lease.Spec.RenewTime == nil:
+		return time.Time{}, nil
+	}
+	return lease.Spec.RenewTime.Time, nil
 }

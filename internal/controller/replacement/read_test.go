@@ -7,8 +7,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"usher.sh/usher/api/v1alpha1"
+	"usher.sh/usher/internal/policycache"
 	"usher.sh/usher/internal/replacement"
 	"usher.sh/usher/internal/snapshot"
+	"usher.sh/usher/internal/system/all"
 )
 
 func set(change ...func(*appsv1.StatefulSet)) *appsv1.StatefulSet {
@@ -59,6 +62,47 @@ func TestMadeBy(t *testing.T) {
 	if got := madeBy(set(), called("db-5")); got != "" {
 		t.Errorf("%q", got)
 	}
+}
+
+// Of several entries with one role, the one that claims the member says what becomes of its volumes.
+func TestProviderIsThatOfTheMembersEntry(t *testing.T) {
+	roles, err := all.Roles()
+	if err != nil {
+		t.Fatal(err)
+	}
+	entry := func(app string, provider *v1alpha1.Provider) v1alpha1.MemberSelector {
+		return v1alpha1.MemberSelector{Role: "replica", ID: "pod.name", Selector: metav1.LabelSelector{MatchLabels: map[string]string{"app": app}}, Provider: provider}
+	}
+	goes := &v1alpha1.Provider{StatefulSet: &v1alpha1.StatefulSetProvider{VolumeClaims: v1alpha1.VolumeClaimsDelete}}
+	policy := &v1alpha1.EvictionPolicy{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "db", UID: "db"}}
+	policy.Spec.System.Kubernetes = &v1alpha1.Kubernetes{}
+	policy.Spec.Members = []v1alpha1.MemberSelector{entry("cache", goes), entry("db", nil)}
+	policies := policycache.New(nil, all.Kind, roles)
+	for name, test := range map[string]struct {
+		pod, made *corev1.Pod
+		id        string
+		want      *v1alpha1.Provider
+		retains   bool
+		blocked   bool
+	}{
+		"the first":                {pod: made(set(labelled("cache")), 0), id: "db-0", want: goes},
+		"the second":               {pod: made(set(), 0), id: "db-0", retains: true},
+		"one without a pod":        {made: made(set(labelled("cache")), 1), id: "db-1", want: goes},
+		"another member":           {pod: made(set(), 0), id: "db-1", retains: true, blocked: true},
+		"a pod of no policy":       {pod: made(set(labelled("web")), 0), id: "db-0", retains: true, blocked: true},
+		"nothing says which it is": {id: "db-0", retains: true},
+	} {
+		l := &look{policy: policy, pod: test.pod, made: test.made, entryAt: -1}
+		l.in.Member = v1alpha1.MemberRef{Role: "replica", ID: test.id}
+		l.claimed(policies)
+		if l.provider() != test.want || l.retains() != test.retains || len(l.in.Rules) > 0 != test.blocked {
+			t.Errorf("%s: %+v, retains %t, %v", name, l.provider(), l.retains(), l.in.Rules)
+		}
+	}
+}
+
+func labelled(app string) func(*appsv1.StatefulSet) {
+	return func(s *appsv1.StatefulSet) { s.Spec.Template.Labels = map[string]string{"app": app} }
 }
 
 func TestHostOf(t *testing.T) {

@@ -29,6 +29,8 @@ const (
 	unwatched = 2 * time.Second
 	// later is when to look again where something is in the way of which no event comes, or a write was refused.
 	later = 10 * time.Second
+	// seldom is when to look again where nothing helps that is only waited for.
+	seldom = 5 * time.Minute
 	// patience is how long a system may keep a worker waiting for evidence.
 	patience = 5 * time.Second
 )
@@ -97,8 +99,12 @@ func (r *reconciler) carryOut(ctx context.Context, seen *look, result *replaceme
 // next is when to look again if no event comes before.
 func next(seen *look, result *replacement.StepResult) time.Duration {
 	after := later
-	if seen.in.Progress.Phase == replacement.Removing {
+	never := slices.ContainsFunc(result.Blockers, func(b replacement.Blocker) bool { return b.Never || b.Reason == replacement.MemberMissing })
+	switch {
+	case seen.in.Progress.Phase == replacement.Removing:
 		after = unwatched
+	case never:
+		after = seldom
 	}
 	if !result.NextLook.IsZero() {
 		after = min(after, max(soon, result.NextLook.Sub(seen.in.Now)))
@@ -143,7 +149,7 @@ func (r *reconciler) do(ctx context.Context, seen *look, a *replacement.Action) 
 	case replacement.DeleteClaim:
 		return r.Act.DeleteClaim(ctx, named, a.UID)
 	case replacement.DeletePod:
-		return r.Act.DeletePod(ctx, named, a.UID)
+		return r.Act.DeletePod(ctx, named, a.UID, a.Version)
 	case replacement.Write, replacement.Leave, replacement.Join:
 	}
 	return answers.Answer{Code: answers.Rejected, Message: fmt.Sprintf("%s cannot be carried out", a.Kind)}

@@ -60,7 +60,7 @@ func Controllers(mgr ctrl.Manager, o Options) []wiring.Controller {
 		{
 			Name: "replacement", Workers: workers, WorkersEach: workersEach, Reconcile: r.reconcile, Observed: r.requestsOfPolicy,
 			Watches: []wiring.Watch{
-				{Object: &v1alpha1.ReplacementRequest{}, Keys: wiring.Itself},
+				{Object: &v1alpha1.ReplacementRequest{}, Keys: wiring.Itself, When: asksAnew()},
 				{Object: &v1alpha1.EvictionPolicy{}, Keys: r.requestsOfPolicy, When: permitsChange()},
 				{Object: &corev1.Pod{}, Keys: r.requestsOfPod, When: podMatters()},
 				{Object: &corev1.Node{}, Keys: r.requestsOnNode, When: nodeMatters()},
@@ -75,6 +75,14 @@ func Controllers(mgr ctrl.Manager, o Options) []wiring.Controller {
 			},
 		},
 	}
+}
+
+// asksAnew drops what the controller itself writes into a request's status: that must not wake it.
+func asksAnew() predicate.Predicate {
+	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+		return e.ObjectOld.GetUID() != e.ObjectNew.GetUID() || (e.ObjectOld.GetDeletionTimestamp() == nil) != (e.ObjectNew.GetDeletionTimestamp() == nil) ||
+			len(e.ObjectOld.GetFinalizers()) != len(e.ObjectNew.GetFinalizers())
+	}}
 }
 
 // permitsChange passes updates of policies on which a replacement may be waiting.
@@ -132,9 +140,12 @@ func (r *reconciler) requestsOfPolicy(ctx context.Context, policy client.Object)
 	return r.requestsWhere(ctx, policy.GetNamespace(), func(q *v1alpha1.ReplacementRequest) bool { return q.Spec.Source.Name == policy.GetName() })
 }
 
-// requestsOfPod returns the open requests of a pod's namespace: any pod may be the member's, or be what the member's waits for.
+// requestsOfPod returns the open requests for members that have the pod's name, or of which it is not known yet. What other members do
+// comes with what their system says.
 func (r *reconciler) requestsOfPod(ctx context.Context, pod client.Object) []reconcile.Request {
-	return r.requestsWhere(ctx, pod.GetNamespace(), func(*v1alpha1.ReplacementRequest) bool { return true })
+	return r.requestsWhere(ctx, pod.GetNamespace(), func(q *v1alpha1.ReplacementRequest) bool {
+		return q.Status.PodName == "" || q.Status.PodName == pod.GetName()
+	})
 }
 
 func (r *reconciler) requestsOnNode(ctx context.Context, node client.Object) []reconcile.Request {
