@@ -89,6 +89,9 @@ func replacementLines(q *v1alpha1.ReplacementRequest) []string {
 	case v1alpha1.ReplacementComplete:
 		return []string{who + " is replaced" + onNode(q) + keptVolumes(q)}
 	case v1alpha1.ReplacementCancelled:
+		if q.Status.Predecessor != nil {
+			return []string{who + ": the replacement is cancelled, and the predecessor is removed" + keptVolumes(q)}
+		}
 		return []string{who + ": the replacement is cancelled, and nothing was removed"}
 	case v1alpha1.ReplacementWaiting, v1alpha1.ReplacementRemoving, v1alpha1.ReplacementJoining:
 	}

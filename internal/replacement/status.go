@@ -51,9 +51,12 @@ func Written(before *v1alpha1.ReplacementRequestStatus, in *StepInput, progress 
 	if step := stepOf(progress.Phase); step != status.Step {
 		status.Step, status.StepTime = step, stamp(in.Now)
 	}
-	if progress.Phase == Waiting || progress.Phase == Cancelled {
+	if progress.Phase == Waiting || progress.Phase == Cancelled && before.Step != v1alpha1.ReplacementJoining {
 		status.Predecessor = nil
 		return status
+	}
+	if progress.Phase == Cancelled {
+		return status // what was removed stays written down
 	}
 	status.Predecessor = &v1alpha1.ReplacementPredecessor{
 		PodName: in.Member.PodName, PodUID: progress.PodUID, StatefulSet: in.Set.Name, Node: progress.Node, NodeUID: progress.NodeUID,
@@ -70,6 +73,9 @@ func Written(before *v1alpha1.ReplacementRequestStatus, in *StepInput, progress 
 // Reported returns a request's status with what a look has found: where its pods are, and what it waits for.
 func Reported(before *v1alpha1.ReplacementRequestStatus, generation int64, in *StepInput, result *StepResult) v1alpha1.ReplacementRequestStatus {
 	status := Written(before, in, in.Progress)
+	if before.Step == v1alpha1.ReplacementCancelled {
+		status.Predecessor = before.Predecessor
+	}
 	status.ObservedGeneration, status.Blockers, status.Successor = generation, nil, nil
 	status.PodName = cmp.Or(in.Member.PodName, status.PodName)
 	if in.Progress.Phase == Joining && in.Pod != nil {
@@ -91,6 +97,9 @@ func Reported(before *v1alpha1.ReplacementRequestStatus, generation int64, in *S
 func setConditions(status *v1alpha1.ReplacementRequestStatus, generation int64, in *StepInput, blockers []Blocker) {
 	ready, reconciling, stalled := metav1.ConditionFalse, metav1.ConditionTrue, metav1.ConditionFalse
 	reason, message := string(status.Step), words[in.Progress.Phase]
+	if in.Progress.Phase == Cancelled && status.Predecessor != nil {
+		message = "its StatefulSet makes no successor any more, and the request was deleted; the predecessor is removed"
+	}
 	switch first := slices.IndexFunc(blockers, func(b Blocker) bool { return b.Never }); {
 	case in.Progress.Phase == Complete:
 		ready, reconciling = metav1.ConditionTrue, metav1.ConditionFalse

@@ -81,7 +81,7 @@ func (s *stepping) wait() {
 	}
 	claims, node := s.present(), s.where()
 	next := Progress{Phase: Removing, Node: node.Name, NodeUID: node.UID}
-	if s.Pod != nil {
+	if s.Pod != nil && s.Pod.Node.Name != "" { // one that is on no node may be the successor, once it has other claims
 		next.PodUID = s.Pod.UID
 	}
 	for _, c := range claims {
@@ -270,6 +270,11 @@ func (s *stepping) remove() {
 	case s.runs():
 		s.block(cameBack(s.Member, s.Pod.Node.Name, s.Namespace))
 		return
+	case !s.System.Listed && len(s.Unread) == 0 && s.nothingLeft():
+		if s.permitted() {
+			s.write(Joining)
+		}
+		return
 	default:
 		s.out.Blockers = append(s.out.Blockers, s.Unread...)
 		s.departed()
@@ -288,14 +293,10 @@ func (s *stepping) remove() {
 	s.removeRest(left)
 }
 
-// removeRest deletes the pod before its claims: where it was bound meanwhile, that is refused, and nothing is lost.
+// removeRest deletes the claims before the pod: a pod that its set makes anew meanwhile finds no node while they go.
 func (s *stepping) removeRest(left []*Claim) {
 	for _, c := range left {
 		s.retain(c)
-	}
-	old := s.Pod != nil && !s.successor() && !s.running()
-	if old && !s.Pod.Terminating {
-		s.act(Action{Kind: DeletePod, Name: s.Member.PodName, UID: s.Pod.UID, Version: s.Pod.Version})
 	}
 	for _, c := range left {
 		if c.Terminating {
@@ -304,12 +305,19 @@ func (s *stepping) removeRest(left []*Claim) {
 		}
 		s.act(Action{Kind: DeleteClaim, Name: c.Name, UID: c.UID})
 	}
-	switch {
+	switch old := s.Pod != nil && !s.successor() && !s.running(); {
 	case old && s.Pod.Terminating:
 		s.block(podLeaving(s.Member.PodName, s.Namespace))
-	case len(left) == 0 && (s.Pod == nil || s.successor()):
+	case old:
+		s.act(Action{Kind: DeletePod, Name: s.Member.PodName, UID: s.Pod.UID, Version: s.Pod.Version})
+	case s.nothingLeft():
 		s.write(Joining)
 	}
+}
+
+// nothingLeft reports whether neither the predecessor's claims nor its pod are there any more.
+func (s *stepping) nothingLeft() bool {
+	return len(s.oldClaims()) == 0 && (s.Pod == nil || s.successor())
 }
 
 // successor reports whether the pod of the name is not the predecessor's any more: it is another, and none of the old claims is left that
@@ -342,12 +350,15 @@ func (s *stepping) join() {
 	}
 	s.out.Blockers = append(s.out.Blockers, s.Unread...)
 	switch {
-	case s.Cancelled && s.Set.Makes == No && s.Pod == nil: // it is not to be there any more
+	case s.Cancelled && s.Set.Makes == No: // it is not to be there any more
 		s.write(Cancelled)
 		return
 	case s.Pod == nil:
 		s.producible()
 		s.block(noSuccessor(s.Set.Name, s.Member.PodName, s.Namespace))
+		return
+	case s.Pod.Node.Name == "" && slices.ContainsFunc(s.Claims, func(c Claim) bool { return c.UID == "" }): // its set makes them with a pod
+		s.act(Action{Kind: DeletePod, Name: s.Member.PodName, UID: s.Pod.UID, Version: s.Pod.Version})
 		return
 	case s.Pod.Node.Name == "":
 		s.block(unscheduled(s.Member.PodName, s.Pod.Unscheduled))

@@ -147,7 +147,7 @@ const (
 	Joining Phase = "Joining"
 	// Complete: the successor does its work.
 	Complete Phase = "Complete"
-	// Cancelled: the request was withdrawn before anything was done.
+	// Cancelled: the request was withdrawn before anything was done, or when the set made no successor any more.
 	Cancelled Phase = "Cancelled"
 )
 

@@ -84,14 +84,16 @@ func TestStep(t *testing.T) {
 	noClaim := claim(func(c *Claim) { *c = Claim{Name: c.Name} })
 	noClaims := func(in *StepInput) { in.Claims, in.Progress.Claims = nil, nil }
 	back := Action{Kind: Write}
+	begins := writes(Removing)
+	begins.Progress.PodUID = "" // of a pod that is on no node
 	for name, test := range map[string]struct {
 		in       StepInput
 		actions  []Action
 		blockers []Reason
 		next     time.Time
 	}{
-		"it is written down what goes":         {in: lost(permitted), actions: []Action{writes(Removing)}},
-		"its node was deleted":                 {in: lost(permitted, was(Place{Node: Node{Name: "n1", State: NodeDeleted}})), actions: []Action{{Kind: Write, Progress: Progress{Phase: Removing, Node: "n1", PodUID: "p2", Claims: writes(Removing).Progress.Claims}}}},
+		"it is written down what goes":         {in: lost(permitted), actions: []Action{begins}},
+		"its node was deleted":                 {in: lost(permitted, was(Place{Node: Node{Name: "n1", State: NodeDeleted}})), actions: []Action{{Kind: Write, Progress: Progress{Phase: Removing, Node: "n1", Claims: writes(Removing).Progress.Claims}}}},
 		"its pod is still on it":               {in: lost(permitted, on(n1Off)), actions: []Action{{Kind: Write, Progress: Progress{Phase: Removing, Node: "n1", NodeUID: "n1", PodUID: "p1", Claims: writes(Removing).Progress.Claims}}}},
 		"no permit stands":                     {in: lost(), actions: []Action{{Kind: Permit}}},
 		"it is in the way now":                 {in: lost(permitted, ruledOut), blockers: []Reason{"NoQuorum"}, next: noon.Add(59 * time.Second)},
@@ -112,20 +114,20 @@ func TestStep(t *testing.T) {
 		"it was not seen to go":                {in: lost(was(Place{Node: n1Alive})), blockers: []Reason{NodeNotProvenOff}},
 		"it has just gone":                     {in: lost(was(Place{Node: n1Alive, GoneTime: ago(29 * time.Second)})), blockers: []Reason{PredecessorLeaving}, next: noon.Add(time.Second)},
 		"its node has just come back":          {in: lost(was(Place{Node: Node{Name: "n1", UID: "n1", State: NodeAlive, Since: ago(time.Second), Until: noon}, GoneTime: ago(time.Hour)})), blockers: []Reason{PredecessorLeaving}, next: noon.Add(29 * time.Second)},
-		"it has been gone for long":            {in: lost(permitted, was(Place{Node: n1Alive, GoneTime: ago(30 * time.Second)})), actions: []Action{writes(Removing)}},
+		"it has been gone for long":            {in: lost(permitted, was(Place{Node: n1Alive, GoneTime: ago(30 * time.Second)})), actions: []Action{begins}},
 		"its volume cannot be read":            {in: lost(claim(func(c *Claim) { c.Known = false })), blockers: []Reason{VolumeNotKnown}},
-		"its volume need not be known":         {in: lost(permitted, claim(func(c *Claim) { c.Known = false }), func(in *StepInput) { in.Retain = false }), actions: []Action{writes(Removing)}},
+		"its volume need not be known":         {in: lost(permitted, claim(func(c *Claim) { c.Known = false }), func(in *StepInput) { in.Retain = false }), actions: []Action{begins}},
 		"the system's list is not known":       {in: lost(listed(Unknown, No)), blockers: []Reason{MembershipNotKnown}},
 		"several things are in the way":        {in: lost(on(n1Lost), listed(Unknown, No), ruledOut), blockers: []Reason{"NoQuorum", NodeNotProvenOff, MembershipNotKnown}},
-		"it goes":                              {in: removing(), actions: []Action{retains, deletesPod, deletesClaim}},
-		"it goes with its volume":              {in: removing(func(in *StepInput) { in.Retain = false }), actions: []Action{deletesPod, deletesClaim}},
-		"its volume is retained":               {in: removing(claim(func(c *Claim) { c.Retained = true })), actions: []Action{deletesPod, deletesClaim}},
-		"its claim was never bound":            {in: removing(claim(func(c *Claim) { c.Volume = "" })), actions: []Action{deletesPod, deletesClaim}},
+		"it goes":                              {in: removing(), actions: []Action{retains, deletesClaim, deletesPod}},
+		"it goes with its volume":              {in: removing(func(in *StepInput) { in.Retain = false }), actions: []Action{deletesClaim, deletesPod}},
+		"its volume is retained":               {in: removing(claim(func(c *Claim) { c.Retained = true })), actions: []Action{deletesClaim, deletesPod}},
+		"its claim was never bound":            {in: removing(claim(func(c *Claim) { c.Volume = "" })), actions: []Action{deletesClaim, deletesPod}},
 		"it leaves the system's list first":    {in: removing(listed(No, No)), actions: []Action{{Kind: Leave}}},
-		"it has left the system's list":        {in: removing(listed(Yes, No)), actions: []Action{retains, deletesPod, deletesClaim}},
+		"it has left the system's list":        {in: removing(listed(Yes, No)), actions: []Action{retains, deletesClaim, deletesPod}},
 		"a rule does not pass any more":        {in: removing(ruledOut), actions: []Action{back}, blockers: []Reason{"NoQuorum"}},
 		"cancelled in time":                    {in: removing(cancelled), actions: []Action{back}},
-		"cancelled too late":                   {in: removing(cancelled, listed(Yes, No)), actions: []Action{retains, deletesPod, deletesClaim}},
+		"cancelled too late":                   {in: removing(cancelled, listed(Yes, No)), actions: []Action{retains, deletesClaim, deletesPod}},
 		"it has come back in time":             {in: removing(on(n2Alive)), actions: []Action{back}, blockers: []Reason{PredecessorRuns}},
 		"it has come back too late":            {in: removing(on(n2Alive), claim(func(c *Claim) { c.Terminating = true })), blockers: []Reason{PredecessorRuns}},
 		"where it was, the node is lost":       {in: removing(listed(Yes, No), was(Place{Node: n1Lost})), blockers: []Reason{NodeNotProvenOff}},
@@ -151,6 +153,9 @@ func TestStep(t *testing.T) {
 		"the successor is on the same node":    {in: joining(on(n1Alive)), blockers: []Reason{SuccessorOnSameNode}},
 		"it is accepted on the same node":      {in: joining(on(n1Alive), cancelled, func(in *StepInput) { in.Pod.Ready = true }), actions: []Action{writes(Complete)}},
 		"it is not to be there any more":       {in: joining(noPod, cancelled, func(in *StepInput) { in.Set.Makes = No }), actions: []Action{writes(Cancelled)}},
+		"its claim was not made":               {in: joining(noClaim, func(in *StepInput) { in.Pod.Node, in.Pod.UID = Node{}, "p2" }), actions: []Action{deletesPod}},
+		"it was orphaned":                      {in: joining(cancelled, func(in *StepInput) { in.Set.Makes = No }), actions: []Action{writes(Cancelled)}},
+		"its node is lost again":               {in: removing(noClaim, noPod, was(Place{Node: n1Lost, GoneTime: noon})), actions: []Action{writes(Joining)}},
 		"another pod has the name":             {in: joining(func(in *StepInput) { in.Unread = []Blocker{NotOfSet("db-0")} }), blockers: []Reason{ProviderUnsupported}},
 		"a new node has the name":              {in: joining(func(in *StepInput) { in.Pod.Node = Node{Name: "n1", UID: "n1-again", State: NodeAlive} }), actions: []Action{writes(Complete)}},
 		"the successor joins":                  {in: joining(listed(Yes, No)), actions: []Action{{Kind: Join}}},

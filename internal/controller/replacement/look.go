@@ -67,6 +67,11 @@ func (r *reconciler) look(ctx context.Context, request *v1alpha1.ReplacementRequ
 	if err := r.present(ctx, l); err != nil {
 		return l, err
 	}
+	if unbound := l.pod != nil && l.pod.Spec.NodeName == ""; unbound && l.in.Progress.Phase == replacement.Joining {
+		if _, err := r.claims(ctx, l); err != nil {
+			return l, err
+		}
+	}
 	if l.in.Progress.Phase != replacement.Joining {
 		if err := r.remains(ctx, l); err != nil {
 			return l, err
@@ -192,18 +197,26 @@ func graceOf(pod *corev1.PodSpec) time.Duration {
 // remains reads what is left of the predecessor: its claims, their volumes, and the nodes on which it may run.
 func (r *reconciler) remains(ctx context.Context, l *look) error {
 	l.in.Retain = l.retains()
-	var data []string
+	data, err := r.claims(ctx, l)
+	if err != nil {
+		return err
+	}
+	return r.whereabouts(ctx, l, data)
+}
+
+// claims reads the member's claims and their volumes, and returns the nodes that these may be on.
+func (r *reconciler) claims(ctx context.Context, l *look) (data []string, err error) {
 	for i := range l.in.Claims {
 		nodes, err := r.claim(ctx, l.request.Namespace, &l.in.Claims[i])
 		switch {
 		case apierrors.IsForbidden(err):
 			l.unread("claim "+l.in.Claims[i].Name, err, r.binding())
 		case err != nil:
-			return err
+			return nil, err
 		}
 		data = append(data, nodes...)
 	}
-	return r.whereabouts(ctx, l, data)
+	return data, nil
 }
 
 // retains reports whether volumes are kept. A policy that is gone, or says nothing, keeps them.
@@ -335,7 +348,7 @@ func (l *look) claimed(policies *policycache.Cache) {
 		return
 	}
 	l.entryAt, l.role = claim.Entry, claim.Role
-	if l.pod == nil && l.made == nil && l.sharedRole() { // which entry's it is, nothing says
+	if l.pod == nil && l.made == nil && l.sharedRole() { // which entry's it is, nothing says: that its set makes no pod is waited for
 		l.entryAt = -1
 	}
 }
@@ -353,7 +366,7 @@ func (l *look) sharedRole() bool {
 
 // declared notes what the policy lacks for the member to be replaced.
 func (l *look) declared() {
-	if l.provider() == nil {
+	if l.entryAt >= 0 && l.provider() == nil {
 		l.lacks(replacement.NoProvider(l.policy.Name, l.in.Member.Role))
 	}
 	if l.role != nil && l.role.Replace.Successor == v1alpha1.SuccessorNewIdentity {

@@ -158,34 +158,45 @@ func (r *reconciler) claim(ctx context.Context, namespace string, c *replacement
 	return r.nodesOf(ctx, &volume)
 }
 
-// nodesOf returns the nodes that alone a volume can be used on: those that its affinity selects, where it is for one host or one node has it, and
-// the hostname that it names where no Node has that.
+// nodesOf returns the nodes that alone a volume can be used on, where these are few: those with the hostname that its affinity names, the hostname
+// itself where no Node has that, or the one node that its affinity selects.
 func (r *reconciler) nodesOf(ctx context.Context, volume *corev1.PersistentVolume) ([]string, error) {
 	affinity := volume.Spec.NodeAffinity
 	if affinity == nil || affinity.Required == nil {
 		return nil, nil
 	}
+	var nodes corev1.NodeList
+	host := hostOf(volume)
+	if host != "" { // past the cache: a Node that it lacks would be taken for one that is gone
+		if err := r.live.List(ctx, &nodes, client.MatchingLabels{corev1.LabelHostname: host}); err != nil {
+			return nil, fmt.Errorf("listing nodes: %w", err)
+		}
+		if len(nodes.Items) == 0 {
+			return []string{host}, nil
+		}
+		return names(nodes.Items, func(*corev1.Node) bool { return true }), nil
+	}
 	selector, err := nodeaffinity.NewNodeSelector(affinity.Required)
 	if err != nil {
 		return nil, nil //nolint:nilerr // it can be used nowhere then
 	}
-	var nodes corev1.NodeList
 	if err := r.client.List(ctx, &nodes, client.UnsafeDisableDeepCopy); err != nil {
 		return nil, fmt.Errorf("listing nodes: %w", err)
 	}
-	var found []string
-	for i := range nodes.Items {
-		if selector.Match(&nodes.Items[i]) {
-			found = append(found, nodes.Items[i].Name)
-		}
-	}
-	switch host := hostOf(volume); {
-	case host != "" && len(found) == 0:
-		return []string{host}, nil
-	case host != "" || len(found) == 1:
+	if found := names(nodes.Items, selector.Match); len(found) == 1 {
 		return found, nil
 	}
 	return nil, nil
+}
+
+func names(nodes []corev1.Node, is func(*corev1.Node) bool) []string {
+	var found []string
+	for i := range nodes {
+		if is(&nodes[i]) {
+			found = append(found, nodes[i].Name)
+		}
+	}
+	return found
 }
 
 // hostOf returns the one hostname that a volume's node affinity names, "" where it names none.
@@ -208,10 +219,14 @@ func (r *reconciler) node(ctx context.Context, l *look, name string) (replacemen
 		return node, nil
 	}
 	node, err := r.readNode(ctx, name)
-	if err == nil {
-		l.nodes[name] = node
+	switch {
+	case apierrors.IsForbidden(err):
+		l.unread("the Lease of node "+name, err, r.binding())
+	case err != nil:
+		return node, err
 	}
-	return node, err
+	l.nodes[name] = node
+	return node, nil
 }
 
 func (r *reconciler) readNode(ctx context.Context, name string) (replacement.Node, error) {
@@ -252,12 +267,15 @@ func (r *reconciler) renewed(ctx context.Context, node string) (time.Time, error
 	var lease coordinationv1.Lease
 	err := r.live.Get(ctx, client.ObjectKey{Namespace: corev1.NamespaceNodeLease, Name: node}, &lease)
 	switch {
-	case apierrors.IsNotFound(err), apierrors.IsForbidden(err):
+	case apierrors.IsNotFound(err):
 		return time.Time{}, nil
 	case err != nil:
 		return time.Time{}, fmt.Errorf("reading the Lease of node %s: %w", node, err)
 	case lease.Spec.RenewTime == nil:
 		return time.Time{}, nil
+	}
+	if now := r.Now(); lease.Spec.RenewTime.After(now) { // its clock is ahead
+		return now, nil
 	}
 	return lease.Spec.RenewTime.Time, nil
 }

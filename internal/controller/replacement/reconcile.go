@@ -78,14 +78,16 @@ func (r *reconciler) carryOut(ctx context.Context, seen *look, result *replaceme
 		if action.Kind == replacement.Write {
 			return r.report(ctx, seen, result, &action.Progress, soon)
 		}
+		if same, err := r.unbound(ctx, seen, action); err != nil || !same {
+			return reconcile.Result{RequeueAfter: soon}, err
+		}
 		answer := r.do(ctx, seen, action)
-		switch answer.Code {
-		case answers.Accepted, answers.Gone:
+		gone := answer.Code == answers.Gone && (action.Kind == replacement.DeleteClaim || action.Kind == replacement.Release)
+		switch {
+		case answer.Code == answers.Accepted, gone:
 			continue
-		case answers.Conflict:
+		case answer.Code == answers.Conflict, answer.Code == answers.Gone: // it is another by now: nothing goes on by what was seen
 			return reconcile.Result{RequeueAfter: soon}, r.Gatherer.Refresh(ctx, seen.policyKey())
-		case answers.RefusedByBudget, answers.RefusedForNow, answers.SeveralBudgets, answers.Denied, answers.NamespaceTerminating, answers.Forbidden,
-			answers.Unavailable, answers.Rejected:
 		}
 		result.Blockers = append(result.Blockers, r.refused(seen, action, &answer))
 		return r.report(ctx, seen, result, nil, later)
@@ -94,6 +96,18 @@ func (r *reconciler) carryOut(ctx context.Context, seen *look, result *replaceme
 		return reconcile.Result{RequeueAfter: soon}, nil
 	}
 	return r.report(ctx, seen, result, nil, next(seen, result))
+}
+
+// unbound reports whether no pod of the member was bound to a node since the look, just before a claim is deleted: its system was asked meanwhile.
+func (r *reconciler) unbound(ctx context.Context, seen *look, a *replacement.Action) (bool, error) {
+	if a.Kind != replacement.DeleteClaim {
+		return true, nil
+	}
+	pod, err := r.Gatherer.FreshPod(ctx, snapshot.Key{Namespace: seen.request.Namespace, Name: seen.in.Member.PodName})
+	if err != nil || pod == nil || pod.Spec.NodeName == "" {
+		return err == nil, err
+	}
+	return seen.pod != nil && pod.UID == seen.pod.UID && pod.Spec.NodeName == seen.pod.Spec.NodeName, nil
 }
 
 // next is when to look again if no event comes before.
