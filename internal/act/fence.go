@@ -49,10 +49,7 @@ func (f *Fences) WriteLostNodePolicy(ctx context.Context, policy *v1alpha1.LostN
 // HoldFence puts the finalizer on a fence, or takes it off, at the version that was decided upon.
 func (f *Fences) HoldFence(ctx context.Context, fence *v1alpha1.NodeFence, hold bool) answers.Answer {
 	changed := fence.DeepCopy()
-	changed.Finalizers = slices.DeleteFunc(changed.Finalizers, func(name string) bool { return name == v1alpha1.FenceFinalizer })
-	if hold {
-		changed.Finalizers = append(changed.Finalizers, v1alpha1.FenceFinalizer)
-	}
+	changed.Finalizers = withFinalizer(changed.Finalizers, v1alpha1.FenceFinalizer, hold)
 	body, err := json.Marshal(finalizerPatch{Metadata: finalizerMeta{ResourceVersion: fence.ResourceVersion, Finalizers: changed.Finalizers}})
 	if err != nil {
 		return answers.Of(fmt.Errorf("writing a patch: %w", err))

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -39,10 +38,7 @@ func (w *Maintenance) WriteStatus(ctx context.Context, seen *v1alpha1.NodeMainte
 // Hold puts the finalizer on a maintenance, or takes it off. It insists on the version that was decided upon.
 func (w *Maintenance) Hold(ctx context.Context, seen *v1alpha1.NodeMaintenance, hold bool) answers.Answer {
 	changed := seen.DeepCopy()
-	changed.Finalizers = slices.DeleteFunc(changed.Finalizers, func(f string) bool { return f == maintenance.Finalizer })
-	if hold {
-		changed.Finalizers = append(changed.Finalizers, maintenance.Finalizer)
-	}
+	changed.Finalizers = withFinalizer(changed.Finalizers, maintenance.Finalizer, hold)
 	return answers.Of(w.Client.Patch(ctx, changed, client.MergeFromWithOptions(seen, client.MergeFromWithOptimisticLock{}), client.FieldOwner(fieldManager)))
 }
 

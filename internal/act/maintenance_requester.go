@@ -2,11 +2,8 @@ package act
 
 import (
 	"context"
-	"fmt"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/dynamic"
 
 	"usher.sh/usher/api/v1alpha1"
@@ -15,16 +12,7 @@ import (
 
 // CreateMaintenance creates a NodeMaintenance, or has the server check it with dryRun, and returns it as it is then. The error is the API's.
 func CreateMaintenance(ctx context.Context, to dynamic.Interface, m *v1alpha1.NodeMaintenance, dryRun bool) (*v1alpha1.NodeMaintenance, error) {
-	object, err := runtime.DefaultUnstructuredConverter.ToUnstructured(m)
-	if err != nil {
-		return nil, fmt.Errorf("writing NodeMaintenance %s: %w", m.Name, err)
-	}
-	delete(object, "status")
-	options := metav1.CreateOptions{FieldManager: fieldManager}
-	if dryRun {
-		options.DryRun = []string{metav1.DryRunAll}
-	}
-	created, err := to.Resource(observe.MaintenanceResource).Create(ctx, &unstructured.Unstructured{Object: object}, options)
+	created, err := create(ctx, to.Resource(observe.MaintenanceResource), m, dryRun)
 	if err != nil {
 		return nil, err
 	}

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -33,10 +32,7 @@ func (w *Replacements) WriteStatus(ctx context.Context, seen *v1alpha1.Replaceme
 // Hold puts the finalizer on a request, or takes it off, at the version that was decided upon.
 func (w *Replacements) Hold(ctx context.Context, seen *v1alpha1.ReplacementRequest, hold bool) answers.Answer {
 	changed := seen.DeepCopy()
-	changed.Finalizers = slices.DeleteFunc(changed.Finalizers, func(f string) bool { return f == v1alpha1.ReplacementFinalizer })
-	if hold {
-		changed.Finalizers = append(changed.Finalizers, v1alpha1.ReplacementFinalizer)
-	}
+	changed.Finalizers = withFinalizer(changed.Finalizers, v1alpha1.ReplacementFinalizer, hold)
 	return answers.Of(w.Client.Patch(ctx, changed, client.MergeFromWithOptions(seen, client.MergeFromWithOptimisticLock{}), client.FieldOwner(fieldManager)))
 }
 

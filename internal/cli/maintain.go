@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"regexp"
 	"slices"
 	"strings"
@@ -143,14 +142,7 @@ func (o *maintainOptions) Validate() error {
 // Run creates a maintenance and follows it, or ends some. The timeout counts from here.
 func (o *maintainOptions) Run(ctx context.Context) error {
 	o.limit = limitOf(o.timeout)
-	before, begun := o.limit.context(ctx)
-	defer begun()
-	err := o.run(ctx, before)
-	if err != nil && o.limit.over(before) && !errors.As(err, new(exit)) {
-		fmt.Fprintf(o.ErrOut, "timed out after %s (--timeout): %v\n", o.timeout, err)
-		return exitWith(exitLate)
-	}
-	return err
+	return o.limit.run(ctx, o.ErrOut, o.timeout, o.run)
 }
 
 // run does so. What precedes the following ends with the context before, and with an error then.
@@ -313,6 +305,3 @@ func (o *maintainOptions) named(before context.Context, objects dynamic.Interfac
 	}
 	return all, nil
 }
-
-// leaveMaintenance ends the process at once.
-func leaveMaintenance() { os.Exit(exitInterrupted) }

@@ -22,6 +22,9 @@ const (
 	stalledFor = 30 * time.Second
 )
 
+// unseen says what to do where no manager looks at an object.
+var unseen = "no manager has looked at it within " + unseenFor.String() + "; see whether usher's manager runs: kubectl get pods -A -l app.kubernetes.io/name=usher"
+
 // warnings prints what the server warns of, each once.
 type warnings struct{ out io.Writer }
 
@@ -148,18 +151,9 @@ var (
 
 // bounded ends with the timeout, when the maintenance has been stuck for long, and on a signal.
 func (f *maintenanceFollower) bounded(parent context.Context) (context.Context, func()) {
-	ctx, cancel := context.WithCancelCause(parent)
-	f.stop = cancel
-	ctx, stop := interruptible(ctx, func() { cancel(errStopped) }, leaveMaintenance)
-	timer := time.AfterFunc(1<<62, func() {})
-	if at := f.options.limit.at; !at.IsZero() {
-		timer = time.AfterFunc(time.Until(at), func() { cancel(errLate) })
-	}
-	return ctx, func() {
-		timer.Stop()
-		stop()
-		cancel(nil)
-	}
+	ctx, stop, done := f.options.limit.follow(parent)
+	f.stop = stop
+	return ctx, done
 }
 
 // watchFor bounds how long nothing may happen.
@@ -225,7 +219,7 @@ func (f *maintenanceFollower) ended(ctx context.Context, err error, stands strin
 		}
 	case errors.Is(cause, errUnseen):
 		code = exitBlocked
-		fmt.Fprintln(f.options.Out, "no manager has looked at it within "+unseenFor.String()+"; see whether usher's manager runs: kubectl get pods -A -l app.kubernetes.io/name=usher")
+		fmt.Fprintln(f.options.Out, unseen)
 	case errors.Is(cause, errLate):
 		code = exitLate
 		for _, line := range show.MaintenanceWaits(f.last, f.printer.term.textWidth()) {

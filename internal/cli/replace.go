@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -127,14 +128,7 @@ func (o *replaceOptions) Validate() error {
 // Run makes a request and follows it. The timeout counts from here.
 func (o *replaceOptions) Run(ctx context.Context) error {
 	o.limit = limitOf(o.timeout)
-	before, begun := o.limit.context(ctx)
-	defer begun()
-	err := o.run(ctx, before)
-	if err != nil && o.limit.over(before) && !errors.As(err, new(exit)) {
-		fmt.Fprintf(o.ErrOut, "timed out after %s (--timeout): %v\n", o.timeout, err)
-		return exitWith(exitLate)
-	}
-	return err
+	return o.limit.run(ctx, o.ErrOut, o.timeout, o.run)
 }
 
 // run does so. What precedes the following ends with the context before, and with an error then.
@@ -192,7 +186,7 @@ func (o *replaceOptions) objects(conn *connection) (dynamic.Interface, error) {
 func (o *replaceOptions) resolve(ctx context.Context, conn *connection) (v1alpha1.ReplacementMember, string, error) {
 	policies, err := observe.ReadPolicies(ctx, conn.client, o.namespace)
 	if err != nil {
-		return v1alpha1.ReplacementMember{}, "", observe.Refused("reading the policies of namespace "+o.namespace, err, "usher-replace", replaceRights)
+		return v1alpha1.ReplacementMember{}, "", observe.Refused("reading the policies of namespace "+o.namespace, err, "usher-replace-find", findRights)
 	}
 	policies = slices.DeleteFunc(policies, func(p v1alpha1.EvictionPolicy) bool { return o.policy != "" && p.Name != o.policy })
 	if len(policies) == 0 {
@@ -200,7 +194,7 @@ func (o *replaceOptions) resolve(ctx context.Context, conn *connection) (v1alpha
 	}
 	pods, err := observe.PodsNamed(ctx, conn.client, snapshot.Key{Namespace: o.namespace, Name: o.member})
 	if err != nil {
-		return v1alpha1.ReplacementMember{}, "", observe.Refused("reading the pods of namespace "+o.namespace, err, "usher-replace", replaceRights)
+		return v1alpha1.ReplacementMember{}, "", observe.Refused("reading the pods of namespace "+o.namespace, err, "usher-replace-find", findRights)
 	}
 	found, err := claims(policies, pods, o.member)
 	if err != nil {
@@ -220,8 +214,24 @@ func (o *replaceOptions) resolve(ctx context.Context, conn *connection) (v1alpha
 		o.member, found[0].member.Role, found[0].policy, found[1].member.Role, found[1].policy)
 }
 
-// replaceRights are what the command needs.
-const replaceRights = "--verb=get,list,watch,create,delete --resource=replacementrequests.usher.sh,evictionpolicies.usher.sh,pods,persistentvolumeclaims"
+// What the command needs, by what it does. What the manager does for the caller is asked for by admission, in its own words.
+const (
+	findRights    = "--verb=get,list --resource=evictionpolicies.usher.sh,pods"
+	requestRights = "--verb=create,get,list,watch --resource=replacementrequests.usher.sh"
+	removeRights  = "--verb=delete --resource=pods,persistentvolumeclaims"
+)
+
+// mayNotRemove knows by its words that Usher's admission refuses a request for what it has the manager delete.
+var mayNotRemove = regexp.MustCompile(`denied the request: (.+) may not delete (pods|persistentvolumeclaims) in namespace`)
+
+// requestRefused says which role a user lacks.
+func requestRefused(err error) error {
+	const doing = "creating a ReplacementRequest"
+	if found := mayNotRemove.FindStringSubmatch(err.Error()); found != nil {
+		return fmt.Errorf("%w; %s", observe.Explained(doing, err), observe.GrantTo(found[1], "usher-replace-remove", removeRights))
+	}
+	return observe.Refused(doing, err, "usher-replace", requestRights)
+}
 
 func (o *replaceOptions) noPolicy() error {
 	if o.policy != "" {
@@ -316,7 +326,7 @@ func (o *replaceOptions) there(ctx context.Context, objects dynamic.Interface, q
 	case apierrors.IsNotFound(err):
 		return nil, fmt.Errorf("the cluster has no ReplacementRequests: %s brings them (%w)", o.commands.In("usher install --replacement"), err)
 	case err != nil:
-		return nil, observe.Refused("listing the ReplacementRequests of namespace "+o.namespace, err, "usher-replace", replaceRights)
+		return nil, observe.Refused("listing the ReplacementRequests of namespace "+o.namespace, err, "usher-replace", requestRights)
 	}
 	for _, there := range requests {
 		if there.Spec.Member == q.Spec.Member && there.Spec.Source == q.Spec.Source && !there.Status.Over() {
@@ -343,7 +353,7 @@ func (o *replaceOptions) create(ctx context.Context, objects dynamic.Interface, 
 	created, err := act.CreateReplacement(ctx, objects, q, o.dryRun == dryRunServer)
 	switch {
 	case err != nil:
-		return nil, observe.Refused("creating a ReplacementRequest", err, "usher-replace", replaceRights)
+		return nil, requestRefused(err)
 	case o.dryRun == dryRunServer:
 		fmt.Fprintf(o.Out, "a ReplacementRequest for member %s of role %s would be created (server dry run)\n", text.Line(q.Spec.Member.ID), q.Spec.Member.Role)
 	default:

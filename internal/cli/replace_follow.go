@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"strings"
 	"time"
 
@@ -18,9 +17,9 @@ import (
 
 // follow prints what becomes of a request until the member is replaced, or it has been stalled for a while.
 func (o *replaceOptions) follow(ctx context.Context, objects dynamic.Interface, q *v1alpha1.ReplacementRequest) error {
-	f := &replacementFollower{options: o, last: q}
-	ctx, stop := f.bounded(ctx)
-	defer stop()
+	ctx, stop, done := o.limit.follow(ctx)
+	defer done()
+	f := &replacementFollower{options: o, last: q, stop: stop}
 	code := exitDone
 	err := observe.Replacements{Client: objects, Namespace: q.Namespace}.Follow(ctx, q.Name, q.UID, func(now *v1alpha1.ReplacementRequest) bool {
 		if now == nil {
@@ -44,22 +43,6 @@ type replacementFollower struct {
 	said    string
 	stuck   *time.Timer
 	stop    context.CancelCauseFunc
-}
-
-// bounded ends with the timeout, when the request has been stalled for long, and on a signal.
-func (f *replacementFollower) bounded(parent context.Context) (context.Context, func()) {
-	ctx, cancel := context.WithCancelCause(parent)
-	f.stop = cancel
-	ctx, stop := interruptible(ctx, func() { cancel(errStopped) }, func() { os.Exit(exitInterrupted) })
-	timer := time.AfterFunc(1<<62, func() {})
-	if at := f.options.limit.at; !at.IsZero() {
-		timer = time.AfterFunc(time.Until(at), func() { cancel(errLate) })
-	}
-	return ctx, func() {
-		timer.Stop()
-		stop()
-		cancel(nil)
-	}
 }
 
 // show prints what is new, and bounds how long nothing may happen.
@@ -155,7 +138,7 @@ func (f *replacementFollower) ended(ctx context.Context, err error) error {
 		code = exitBlocked
 	case errors.Is(cause, errUnseen):
 		code = exitBlocked
-		fmt.Fprintln(f.options.Out, "no manager has looked at it within "+unseenFor.String()+"; see whether usher's manager runs: kubectl get pods -A -l app.kubernetes.io/name=usher")
+		fmt.Fprintln(f.options.Out, unseen)
 	case errors.Is(cause, errLate):
 		code = exitLate
 		fmt.Fprintf(f.options.Out, "timed out after %s (--timeout)\n", f.options.timeout)

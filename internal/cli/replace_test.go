@@ -1,11 +1,14 @@
 package cli
 
 import (
+	"errors"
 	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
@@ -110,5 +113,20 @@ func TestReplacementLines(t *testing.T) {
 	want = "member db-0 is replaced: pod db-0 is on node b; its former volumes, unless the policy has them deleted: v1"
 	if got := strings.Join(replacementLines(q), "\n"); got != want {
 		t.Errorf("%s", got)
+	}
+}
+
+// Each refusal names the right that is missing, and no more.
+func TestReplaceRefused(t *testing.T) {
+	resource := schema.GroupResource{Group: "usher.sh", Resource: "replacementrequests"}
+	rbac := apierrors.NewForbidden(resource, "", errors.New(`User "anna" cannot create resource "replacementrequests" in API group "usher.sh" in the namespace "shop"`))
+	admission := apierrors.NewForbidden(resource, "", errors.New(`admission webhook "replacement.usher.sh" denied the request: anna may not delete persistentvolumeclaims in namespace shop, and this ReplacementRequest has Usher do so`))
+	for want, err := range map[string]error{
+		"--verb=create,get,list,watch --resource=replacementrequests.usher.sh": rbac,
+		"--verb=delete --resource=pods,persistentvolumeclaims":                 admission,
+	} {
+		if got := requestRefused(err).Error(); !strings.Contains(got, want) || strings.Count(got, "--verb") != 1 || !strings.Contains(got, "--user=anna") {
+			t.Errorf("%s\nwant %s", got, want)
+		}
 	}
 }

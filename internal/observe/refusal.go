@@ -85,6 +85,15 @@ func GrantTo(user, role, rules string) string {
 	return "ask an administrator for: " + grantTo(user, role, rules)
 }
 
+// BindManager is how an administrator gives the manager the rights of an optional role. Self is who the manager is to the apiserver.
+func BindManager(role, self string) string {
+	subject := "--user=" + self
+	if account, ok := strings.CutPrefix(self, "system:serviceaccount:"); ok {
+		subject = "--serviceaccount=" + account
+	}
+	return fmt.Sprintf("kubectl create clusterrolebinding %s --clusterrole=%[1]s %s", role, subject)
+}
+
 // RefusedUser returns the user that RBAC's words name; "" where they are no such words.
 func RefusedUser(said string) string {
 	if found := userInMessage.FindStringSubmatch(said); found != nil {

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -80,11 +79,7 @@ func (r *reconciler) refusal(fence *v1alpha1.NodeFence, answer answers.Answer) s
 
 // binding is how an admin gives the manager the rights that it lacks.
 func (r *reconciler) binding() string {
-	subject := "--user=" + r.Self
-	if account, ok := strings.CutPrefix(r.Self, "system:serviceaccount:"); ok {
-		subject = "--serviceaccount=" + account
-	}
-	return fmt.Sprintf("Allow it: kubectl create clusterrolebinding %s --clusterrole=%s %s", Role, Role, subject)
+	return "Allow it: " + observe.BindManager(Role, r.Self)
 }
 
 // survey reads all nodes, policies and fences.

@@ -76,7 +76,7 @@ func Controllers(mgr ctrl.Manager, o Options) []wiring.Controller {
 				{Object: &v1alpha1.NodeFence{}, Keys: wiring.Itself, When: respecified()},
 				{Object: &v1alpha1.LostNodePolicy{}, Keys: r.fencesOfPolicy, When: wiring.Respecified()},
 				{Object: &corev1.Node{}, Keys: r.fencesOnNode, When: nodeMatters()},
-				{Object: &corev1.Pod{}, Keys: r.fencesOfPod, When: gone()},
+				{Object: &corev1.Pod{}, Keys: r.fencesOfPod, When: wiring.Gone()},
 			},
 		},
 	}
@@ -119,13 +119,6 @@ func respecified() predicate.Predicate {
 		return e.ObjectOld.GetGeneration() != e.ObjectNew.GetGeneration() || e.ObjectOld.GetUID() != e.ObjectNew.GetUID() ||
 			e.ObjectNew.GetDeletionTimestamp() != nil
 	}}
-}
-
-func gone() predicate.Predicate {
-	return predicate.Funcs{
-		CreateFunc: func(event.CreateEvent) bool { return false }, UpdateFunc: func(event.UpdateEvent) bool { return false },
-		GenericFunc: func(event.GenericEvent) bool { return false },
-	}
 }
 
 func (r *reconciler) fencesOfPolicy(ctx context.Context, policy client.Object) []reconcile.Request {

@@ -15,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"usher.sh/usher/api/v1alpha1"
+	"usher.sh/usher/internal/controller/wiring"
 	"usher.sh/usher/internal/eviction"
 	"usher.sh/usher/internal/expression"
 	"usher.sh/usher/internal/snapshot"
@@ -379,7 +380,7 @@ func TestWhatWakes(t *testing.T) {
 		before := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "prod", Name: "db-0", UID: "u"}}
 		after := before.DeepCopy()
 		test.change(after)
-		if got := matters().Update(event.UpdateEvent{ObjectOld: before, ObjectNew: after}); got != test.wakes {
+		if got := wiring.PodChanged().Update(event.UpdateEvent{ObjectOld: before, ObjectNew: after}); got != test.wakes {
 			t.Errorf("%s: wakes %t, want %t", name, got, test.wakes)
 		}
 	}

@@ -8,9 +8,7 @@ import (
 	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/log"
-	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"usher.sh/usher/api/v1alpha1"
@@ -69,7 +67,7 @@ func Controllers(mgr ctrl.Manager, o Options) []wiring.Controller {
 		Watches: []wiring.Watch{
 			{Object: &v1alpha1.EvictionPolicy{}, Keys: wiring.Itself},
 			{Object: &v1alpha1.EvictionPolicy{}, Keys: s.policiesOf, When: wiring.Respecified()}, // they may claim the same pods
-			{Object: &corev1.Pod{}, Keys: s.policiesOf, When: matters()},
+			{Object: &corev1.Pod{}, Keys: s.policiesOf, When: wiring.PodChanged()},
 		},
 	}
 	if o.Requests {
@@ -81,7 +79,7 @@ func Controllers(mgr ctrl.Manager, o Options) []wiring.Controller {
 		Watches: []wiring.Watch{
 			{Object: &corev1.Namespace{}, Keys: wiring.Itself},
 			{Object: &v1alpha1.EvictionPolicy{}, Keys: namespaceOf, When: wiring.Respecified()},
-			{Object: &corev1.Pod{}, Keys: s.namespaceOfPod, When: matters()},
+			{Object: &corev1.Pod{}, Keys: s.namespaceOfPod, When: wiring.PodChanged()},
 		},
 	}
 	return []wiring.Controller{policies, labels}
@@ -112,11 +110,4 @@ func (s *reconciler) namespaceOfPod(ctx context.Context, pod client.Object) []re
 		return namespaceOf(ctx, pod)
 	}
 	return nil
-}
-
-// matters drops updates of pods that change nothing a status or a label rests on.
-func matters() predicate.Predicate {
-	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
-		return !policycache.SamePod(e.ObjectOld, e.ObjectNew)
-	}}
 }

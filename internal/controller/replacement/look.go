@@ -20,16 +20,15 @@ import (
 
 // look is what is known of a request at one moment.
 type look struct {
-	request  *v1alpha1.ReplacementRequest
-	policy   *v1alpha1.EvictionPolicy // nil: it is not there
-	pod      *corev1.Pod              // under the member's name, as the apiserver has it; nil: there is none
-	evidence *eviction.Evidence
-	in       replacement.StepInput
-	places   []v1alpha1.ReplacementPlace
-	nodes    map[string]replacement.Node // that were read
-	made     *corev1.Pod                 // what the set would make under the member's name; nil: that was not read
-	role     *v1alpha1.Role              // the member's; nil: no entry claims it
-	entryAt  int                         // of the policy's entries, the one that claims the member; -1: none
+	request *v1alpha1.ReplacementRequest
+	policy  *v1alpha1.EvictionPolicy // nil: it is not there
+	pod     *corev1.Pod              // under the member's name, as the apiserver has it; nil: there is none
+	in      replacement.StepInput
+	places  []v1alpha1.ReplacementPlace
+	nodes   map[string]replacement.Node // that were read
+	made    *corev1.Pod                 // what the set would make under the member's name; nil: that was not read
+	role    *v1alpha1.Role              // the member's; nil: no entry claims it
+	entryAt int                         // of the policy's entries, the one that claims the member; -1: none
 }
 
 func (l *look) policyKey() snapshot.Key {
@@ -297,7 +296,6 @@ func (r *reconciler) judge(ctx context.Context, l *look) error {
 	if err != nil {
 		return err
 	}
-	l.evidence = input.Evidence
 	l.in.System.Reported = reported(input.Evidence, l.in.Member.ID)
 	if l.in.Progress.Phase == replacement.Joining {
 		return nil

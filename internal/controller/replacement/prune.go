@@ -13,7 +13,7 @@ import (
 	"usher.sh/usher/internal/eviction"
 )
 
-// prune removes from a policy's status the members whose requests are gone: somebody has taken off the finalizer of one that was under way.
+// prune removes from a policy's status the members whose requests are gone: the finalizer of one that was under way was taken off.
 // By a live look: a cache that is behind would end the permit of a replacement that goes on.
 func (r *reconciler) prune(ctx context.Context, key reconcile.Request) (reconcile.Result, error) {
 	policy, err := r.Gatherer.Policies.Policy(ctx, key.NamespacedName)

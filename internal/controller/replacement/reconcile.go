@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -18,6 +17,7 @@ import (
 	"usher.sh/usher/internal/act"
 	"usher.sh/usher/internal/answers"
 	"usher.sh/usher/internal/eviction"
+	"usher.sh/usher/internal/observe"
 	"usher.sh/usher/internal/replacement"
 	"usher.sh/usher/internal/snapshot"
 )
@@ -180,11 +180,7 @@ func (r *reconciler) refused(seen *look, a *replacement.Action, answer *answers.
 
 // binding is how an admin gives the manager the rights that it lacks.
 func (r *reconciler) binding() string {
-	subject := "--user=" + r.Self
-	if account, ok := strings.CutPrefix(r.Self, "system:serviceaccount:"); ok {
-		subject = "--serviceaccount=" + account
-	}
-	return fmt.Sprintf("usher install --replacement; or kubectl create clusterrolebinding %s --clusterrole=%s %s", Role, Role, subject)
+	return "usher install --replacement; or " + observe.BindManager(Role, r.Self)
 }
 
 // record makes an event of a step that begins, and of one that stalls.

@@ -62,7 +62,7 @@ func Controllers(mgr ctrl.Manager, o Options) []wiring.Controller {
 			Watches: []wiring.Watch{
 				{Object: &v1alpha1.ReplacementRequest{}, Keys: wiring.Itself, When: asksAnew()},
 				{Object: &v1alpha1.EvictionPolicy{}, Keys: r.requestsOfPolicy, When: permitsChange()},
-				{Object: &corev1.Pod{}, Keys: r.requestsOfPod, When: podMatters()},
+				{Object: &corev1.Pod{}, Keys: r.requestsOfPod, When: wiring.PodChanged()},
 				{Object: &corev1.Node{}, Keys: r.requestsOnNode, When: nodeMatters()},
 				{Object: &v1alpha1.NodeFence{}, Keys: r.requestsOfFence},
 			},
@@ -71,7 +71,7 @@ func Controllers(mgr ctrl.Manager, o Options) []wiring.Controller {
 			Name: "replacing", Workers: 1, Reconcile: r.prune,
 			Watches: []wiring.Watch{
 				{Object: &v1alpha1.EvictionPolicy{}, Keys: wiring.Itself, When: replaces()},
-				{Object: &v1alpha1.ReplacementRequest{}, Keys: policyOf, When: gone()},
+				{Object: &v1alpha1.ReplacementRequest{}, Keys: policyOf, When: wiring.Gone()},
 			},
 		},
 	}
@@ -94,12 +94,6 @@ func permitsChange() predicate.Predicate {
 	}}
 }
 
-func podMatters() predicate.Predicate {
-	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
-		return !policycache.SamePod(e.ObjectOld, e.ObjectNew)
-	}}
-}
-
 // nodeMatters drops updates of nodes that say nothing new of whether their kubelets report.
 func nodeMatters() predicate.Predicate {
 	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
@@ -119,13 +113,6 @@ func replaces() predicate.Predicate {
 		policy, ok := o.(*v1alpha1.EvictionPolicy)
 		return ok && len(policy.Status.Replacing) > 0
 	})
-}
-
-func gone() predicate.Predicate {
-	return predicate.Funcs{
-		CreateFunc: func(event.CreateEvent) bool { return false }, UpdateFunc: func(event.UpdateEvent) bool { return false },
-		GenericFunc: func(event.GenericEvent) bool { return false },
-	}
 }
 
 func policyOf(_ context.Context, o client.Object) []reconcile.Request {

@@ -56,18 +56,13 @@ func Controllers(mgr ctrl.Manager, o Options) []wiring.Controller {
 		Watches: []wiring.Watch{
 			{Object: &api.EvictionRequest{}, Keys: wiring.PodOf},
 			{Object: &api.Eviction{}, Keys: wiring.PodOf},
-			{Object: &corev1.Pod{}, Keys: s.itselfAndPeers, When: matters()},
+			{Object: &corev1.Pod{}, Keys: s.itselfAndPeers, When: wiring.PodChanged()},
 			{Object: &v1alpha1.EvictionPolicy{}, Keys: s.judgedBy},
 			{Object: &v1alpha1.EvictionPolicy{}, Keys: s.beside, When: wiring.Respecified()},
 			{Object: &v1alpha1.NodeFence{}, Keys: s.onFenced, When: provesAnew()},
 			{Object: &corev1.Namespace{}, Keys: s.released, When: relabelled()},
 		},
 	}}
-}
-
-// matters drops updates of pods that change nothing a verdict rests on.
-func matters() predicate.Predicate {
-	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool { return !policycache.SamePod(e.ObjectOld, e.ObjectNew) }}
 }
 
 // provesAnew passes fences from when they prove a node off, and when they do so no more.

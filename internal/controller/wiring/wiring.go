@@ -67,6 +67,19 @@ func Respecified() predicate.Predicate {
 	}}
 }
 
+// Gone passes deletions alone.
+func Gone() predicate.Predicate {
+	return predicate.Funcs{
+		CreateFunc: func(event.CreateEvent) bool { return false }, UpdateFunc: func(event.UpdateEvent) bool { return false },
+		GenericFunc: func(event.GenericEvent) bool { return false },
+	}
+}
+
+// PodChanged drops updates of pods that change nothing that is decided about governed ones.
+func PodChanged() predicate.Predicate {
+	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool { return !policycache.SamePod(e.ObjectOld, e.ObjectNew) }}
+}
+
 // Add adds controllers to a manager. What systems say anew comes from news; nil where no controller has Observed.
 func Add(ctx context.Context, mgr ctrl.Manager, news *policycache.PolicyEvents, all ...Controller) error {
 	for _, index := range Indexes(all) {
