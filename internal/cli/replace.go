@@ -186,7 +186,7 @@ func (o *replaceOptions) objects(conn *connection) (dynamic.Interface, error) {
 func (o *replaceOptions) resolve(ctx context.Context, conn *connection) (v1alpha1.ReplacementMember, string, error) {
 	policies, err := observe.ReadPolicies(ctx, conn.client, o.namespace)
 	if err != nil {
-		return v1alpha1.ReplacementMember{}, "", observe.Refused("reading the policies of namespace "+o.namespace, err, "usher-replace-find", findRights)
+		return v1alpha1.ReplacementMember{}, "", observe.RefusedInstalled(o.namespace, "reading the policies of namespace "+o.namespace, err, viewRole)
 	}
 	policies = slices.DeleteFunc(policies, func(p v1alpha1.EvictionPolicy) bool { return o.policy != "" && p.Name != o.policy })
 	if len(policies) == 0 {
@@ -194,8 +194,9 @@ func (o *replaceOptions) resolve(ctx context.Context, conn *connection) (v1alpha
 	}
 	pods, err := observe.PodsNamed(ctx, conn.client, snapshot.Key{Namespace: o.namespace, Name: o.member})
 	if err != nil {
-		return v1alpha1.ReplacementMember{}, "", observe.Refused("reading the pods of namespace "+o.namespace, err, "usher-replace-find", findRights)
+		return v1alpha1.ReplacementMember{}, "", observe.RefusedInstalled(o.namespace, "reading the pods of namespace "+o.namespace, err, viewRole)
 	}
+	o.warnReady(pods)
 	found, err := claims(policies, pods, o.member)
 	if err != nil {
 		return v1alpha1.ReplacementMember{}, "", err
@@ -214,30 +215,40 @@ func (o *replaceOptions) resolve(ctx context.Context, conn *connection) (v1alpha
 		o.member, found[0].member.Role, found[0].policy, found[1].member.Role, found[1].policy)
 }
 
-// What the command needs, by what it does. What the manager does for the caller is asked for by admission, in its own words.
+// The roles of Kubernetes that have what the command needs in a namespace, with what usher install adds to them: to find the member, and to have it
+// replaced.
 const (
-	findRights    = "--verb=get,list --resource=evictionpolicies.usher.sh,pods"
-	requestRights = "--verb=create,get,list,watch --resource=replacementrequests.usher.sh"
-	removeRights  = "--verb=delete --resource=pods,persistentvolumeclaims"
+	viewRole = "view"
+	editRole = "edit"
 )
 
 // mayNotRemove knows by its words that Usher's admission refuses a request for what it has the manager delete.
 var mayNotRemove = regexp.MustCompile(`denied the request: (.+) may not delete (pods|persistentvolumeclaims) in namespace`)
 
-// requestRefused says which role a user lacks.
-func requestRefused(err error) error {
+// createRefused says which role a user lacks.
+func (o *replaceOptions) createRefused(err error) error {
 	const doing = "creating a ReplacementRequest"
 	if found := mayNotRemove.FindStringSubmatch(err.Error()); found != nil {
-		return fmt.Errorf("%w; %s", observe.Explained(doing, err), observe.GrantTo(found[1], "usher-replace-remove", removeRights))
+		return fmt.Errorf("%w; %s", observe.Explained(doing, err), observe.BindTo(o.namespace, editRole, found[1]))
 	}
-	return observe.Refused(doing, err, "usher-replace", requestRights)
+	return observe.RefusedInstalled(o.namespace, doing, err, editRole)
 }
 
 func (o *replaceOptions) noPolicy() error {
 	if o.policy != "" {
 		return fmt.Errorf("there is no EvictionPolicy %s in namespace %s: kubectl get evictionpolicies -n %[2]s lists them", o.policy, o.namespace)
 	}
-	return fmt.Errorf("namespace %s has no EvictionPolicy, which says how a member is replaced (docs/replacement.md); another namespace is named with -n", o.namespace)
+	return fmt.Errorf("namespace %s has no EvictionPolicy, which says how a member is replaced (docs/replacement.md), or is not there, or Usher is not installed; another namespace is named with -n", o.namespace)
+}
+
+// warnReady warns of a member that is not lost: the request stands, and replaces it once it is.
+func (o *replaceOptions) warnReady(pods []*corev1.Pod) {
+	if len(pods) != 1 || pods[0].Name != o.member {
+		return
+	}
+	if slices.ContainsFunc(pods[0].Status.Conditions, func(c corev1.PodCondition) bool { return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue }) {
+		fmt.Fprintf(o.ErrOut, "warning: pod %s is Ready: only what is lost is replaced, and the request stands until it is; usher evict moves a pod\n", o.member)
+	}
 }
 
 // memberClaim is a member that a policy makes of a pod.
@@ -279,8 +290,8 @@ func (o *replaceOptions) absent(policies []v1alpha1.EvictionPolicy) (v1alpha1.Re
 		}
 	}
 	switch {
-	case len(policies) > 1:
-		return v1alpha1.ReplacementMember{}, "", fmt.Errorf("no pod of namespace %s is member %q; say of which policy it is with --policy", o.namespace, o.member)
+	case o.policy == "": // it may be a slip: what has no pod is meant with its policy
+		return v1alpha1.ReplacementMember{}, "", fmt.Errorf("no pod of namespace %s is called %q, or is that member (kubectl get pods -n %[1]s); where its pod is gone, name its policy with --policy", o.namespace, o.member)
 	case o.role != "" && !slices.Contains(roles, o.role):
 		return v1alpha1.ReplacementMember{}, "", fmt.Errorf("policy %s has no members of role %s, only of %s", policies[0].Name, o.role, strings.Join(roles, ", "))
 	case o.role == "" && len(roles) > 1:
@@ -326,7 +337,7 @@ func (o *replaceOptions) there(ctx context.Context, objects dynamic.Interface, q
 	case apierrors.IsNotFound(err):
 		return nil, fmt.Errorf("the cluster has no ReplacementRequests: %s brings them (%w)", o.commands.In("usher install --replacement"), err)
 	case err != nil:
-		return nil, observe.Refused("listing the ReplacementRequests of namespace "+o.namespace, err, "usher-replace", requestRights)
+		return nil, observe.RefusedInstalled(o.namespace, "listing the ReplacementRequests of namespace "+o.namespace, err, viewRole)
 	}
 	for _, there := range requests {
 		if there.Spec.Member == q.Spec.Member && there.Spec.Source == q.Spec.Source && !there.Status.Over() {
@@ -353,7 +364,7 @@ func (o *replaceOptions) create(ctx context.Context, objects dynamic.Interface, 
 	created, err := act.CreateReplacement(ctx, objects, q, o.dryRun == dryRunServer)
 	switch {
 	case err != nil:
-		return nil, requestRefused(err)
+		return nil, o.createRefused(err)
 	case o.dryRun == dryRunServer:
 		fmt.Fprintf(o.Out, "a ReplacementRequest for member %s of role %s would be created (server dry run)\n", text.Line(q.Spec.Member.ID), q.Spec.Member.Role)
 	default:

@@ -11,14 +11,19 @@ import (
 	"usher.sh/usher/api/v1alpha1"
 )
 
-// ReadPolicies returns the policies of a namespace: none where the cluster knows no policies.
+// ReadPolicies returns the policies of a namespace: none where the cluster knows no policies. A refusal is the API's error.
 func ReadPolicies(ctx context.Context, client kubernetes.Interface, namespace string) ([]v1alpha1.EvictionPolicy, error) {
-	text, err := client.CoreV1().RESTClient().Get().MaxRetries(0).
+	result := client.CoreV1().RESTClient().Get().MaxRetries(0).
 		AbsPath("apis", v1alpha1.GroupVersion.Group, v1alpha1.GroupVersion.Version, "namespaces", namespace, "evictionpolicies").
-		SetHeader("Accept", "application/json").Do(ctx).Raw()
+		SetHeader("Accept", "application/json").Do(ctx)
+	err := result.Error() // Raw's knows no status
 	if apierrors.IsNotFound(err) {
 		return nil, nil
 	}
+	if err != nil {
+		return nil, err
+	}
+	text, err := result.Raw()
 	if err != nil {
 		return nil, fmt.Errorf("reading the policies of namespace %s: %w", namespace, err)
 	}

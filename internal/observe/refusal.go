@@ -57,15 +57,22 @@ func Refused(doing string, err error, role, rules string) error {
 	return refusedWith(doing, err, func() string { return grant(role, rules, err) })
 }
 
-// RefusedInstalled is Refused where usher install has made the role: it is bound in a namespace, or with "" in all.
+// RefusedInstalled is Refused where the role is there already: it is bound in a namespace, or with "" in all.
 func RefusedInstalled(namespace, doing string, err error, role string) error {
-	return refusedWith(doing, err, func() string {
-		subject, binding := subjectAndBinding(role, RefusedUser(err.Error()))
-		if namespace == "" {
-			return "kubectl create clusterrolebinding " + binding + " --clusterrole=" + role + " " + subject + apply
-		}
-		return "kubectl create rolebinding " + binding + " -n " + namespace + " --clusterrole=" + role + " " + subject + apply
-	})
+	return refusedWith(doing, err, func() string { return bindTo(namespace, role, RefusedUser(err.Error())) })
+}
+
+// BindTo is the advice by which a user may do in a namespace what a role allows that is there already. The command comes last, to be copied.
+func BindTo(namespace, role, user string) string {
+	return "ask an administrator for: " + bindTo(namespace, role, user)
+}
+
+func bindTo(namespace, role, user string) string {
+	subject, binding := subjectAndBinding(role, user)
+	if namespace == "" {
+		return "kubectl create clusterrolebinding " + binding + " --clusterrole=" + role + " " + subject + apply
+	}
+	return "kubectl create rolebinding " + binding + " -n " + namespace + " --clusterrole=" + role + " " + subject + apply
 }
 
 func refusedWith(doing string, err error, grant func() string) error {

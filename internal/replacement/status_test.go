@@ -54,8 +54,8 @@ func TestReported(t *testing.T) {
 		want   string
 	}{
 		"it goes on":       {phase(Removing), blocked(), "Reconciling Removing"},
-		"it waits":         {lost(), blocked(nodeLost("n1"), podLeaving("db-0", "shop")), "Reconciling NodeNotProvenOff"},
-		"waiting is vain":  {lost(), blocked(nodeLost("n1"), NoSource("db")), "Stalled SourceMissing"},
+		"it waits":         {lost(), blocked(nodeLost("n1", ""), podLeaving("db-0", "shop")), "Reconciling NodeNotProvenOff"},
+		"waiting is vain":  {lost(), blocked(nodeLost("n1", ""), NoSource("db")), "Stalled SourceMissing"},
 		"it is complete":   {phase(Complete), blocked(), "Ready Complete"},
 		"it was cancelled": {phase(Cancelled), blocked(), " Cancelled"},
 	} {

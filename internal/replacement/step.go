@@ -179,7 +179,9 @@ func (s *stepping) producible() {
 	case No:
 		s.block(noSet(s.Set.Name, s.Member.PodName))
 	case Unknown:
-		s.block(setUnknown(s.Set.Name))
+		if len(s.Unread) == 0 {
+			s.block(setUnknown(s.Set.Name))
+		}
 	}
 }
 
@@ -216,7 +218,7 @@ func (s *stepping) mayRun(node *Node) bool {
 	case NodeOff, NodeDeleted:
 		return false
 	case NodeLost:
-		s.block(nodeLost(node.Name))
+		s.block(nodeLost(node.Name, node.Fence))
 	case NodeNotReady:
 		s.block(nodeNotReady(node.Name))
 	case NodeUnknown:
@@ -267,6 +269,9 @@ func (s *stepping) remove() {
 			s.act(Action{Kind: Write})
 			return
 		}
+	case s.runs() && s.Pod.Terminating:
+		s.block(podLeaving(s.Member.PodName, s.Namespace))
+		return
 	case s.runs():
 		s.block(cameBack(s.Member, s.Pod.Node.Name, s.Namespace))
 		return
@@ -306,6 +311,8 @@ func (s *stepping) removeRest(left []*Claim) {
 		s.act(Action{Kind: DeleteClaim, Name: c.Name, UID: c.UID})
 	}
 	switch old := s.Pod != nil && !s.successor() && !s.running(); {
+	case old && s.Pod.Terminating && s.Pod.Node.State == NodeDeleted:
+		s.block(podCollected(s.Member.PodName, s.Pod.Node.Name))
 	case old && s.Pod.Terminating:
 		s.block(podLeaving(s.Member.PodName, s.Namespace))
 	case old:

@@ -71,6 +71,7 @@ type Node struct {
 	Name  string
 	UID   types.UID // "": there is no such Node, or it was not read
 	State NodeState
+	Fence string    // the name of a fence that is under way and proves nothing yet; "": there is none
 	Since time.Time // that it is alive: its kubelet has reported without a gap
 	Until time.Time // when its kubelet has reported last
 }

@@ -114,11 +114,12 @@ func nodeNotRead(node string) Blocker {
 	return waiting(NodeNotKnown, fmt.Sprintf("node %s was not read", node), "see the log of usher's manager")
 }
 
-func nodeLost(node string) Blocker {
-	return waiting(
-		NodeNotProvenOff, fmt.Sprintf("node %s does not report, and its machine is not proven off: what it runs may still run", node),
-		fmt.Sprintf("a LostNodePolicy fences it; or, when the machine is certainly off: usher fence %s --confirm", node),
-	)
+func nodeLost(node, fence string) Blocker {
+	remedy := fmt.Sprintf("a LostNodePolicy fences it; or, when the machine is certainly off: usher fence %s --confirm", node)
+	if fence != "" {
+		remedy = fmt.Sprintf("its fence %s is under way; what that waits for: usher why node/%s", fence, node)
+	}
+	return waiting(NodeNotProvenOff, fmt.Sprintf("node %s does not report, and its machine is not proven off: what it runs may still run", node), remedy)
 }
 
 func runs(member v1alpha1.MemberRef, node string) Blocker {
@@ -130,8 +131,8 @@ func runs(member v1alpha1.MemberRef, node string) Blocker {
 
 func cameBack(member v1alpha1.MemberRef, node, namespace string) Blocker {
 	return waiting(
-		PredecessorRuns, fmt.Sprintf("pod %s has come back on node %s with the claims that were to go, and it is judged as a member that runs", member.PodName, node),
-		fmt.Sprintf("usher evict %s -n %s; what is left of it goes then", member.PodName, namespace),
+		PredecessorRuns, fmt.Sprintf("pod %s has come back on node %s with the claims that were to go: it is judged as a member that runs, and what is left of it goes once it has left", member.PodName, node),
+		fmt.Sprintf("usher evict %s -n %s", member.PodName, namespace),
 	)
 }
 
@@ -153,6 +154,10 @@ func nodeNotReady(node string) Blocker {
 
 func podLeaving(pod, namespace string) Blocker {
 	return waiting(PredecessorLeaving, fmt.Sprintf("pod %s is being deleted", pod), fmt.Sprintf("wait; what keeps it: kubectl get pod %s -n %s -o jsonpath='{.metadata.finalizers}'", pod, namespace))
+}
+
+func podCollected(pod, node string) Blocker {
+	return waiting(PredecessorLeaving, fmt.Sprintf("pod %s is being deleted, and node %s, which would end it, is gone", pod, node), "wait; Kubernetes' garbage collector of pods removes it, in about a minute")
 }
 
 func claimLeaving(claim, namespace string) Blocker {

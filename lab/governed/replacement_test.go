@@ -38,6 +38,7 @@ func TestReplacement(t *testing.T) {
 	install("--workloads", "--replacement")
 	t.Run("makes a successor elsewhere", h.replacementMakesASuccessor)
 	t.Run("waits and is cancelled", h.replacementIsCancelled)
+	t.Run("removes no copy of two", h.replacementRemovesNoCopyOfTwo)
 	t.Run("outlives its leader", h.replacementOutlivesItsLeader)
 	t.Run("is refused", h.replacementIsRefused)
 }
@@ -245,6 +246,27 @@ func (h *house) replacementIsCancelled(t *testing.T) {
 		t.Errorf("the volume was touched: %+v", volume.Spec)
 	}
 	h.waitPolicy(t, l.ns, "db", "the policy to say that nothing is replaced", func(p *v1alpha1.EvictionPolicy) bool { return len(p.Status.Replacing) == 0 })
+}
+
+// replacementRemovesNoCopyOfTwo: two nodes are lost at once. Their pods are shown Ready until they are collected, and count for nothing.
+func (h *house) replacementRemovesNoCopyOfTwo(t *testing.T) {
+	l := h.local(t, "db")
+	h.governReplicas(t, l.ns, "db")
+	for _, lost := range l.pods[1:] {
+		h.lab.NodeLost(t, lost.Spec.NodeName)
+	}
+	for _, lost := range l.pods[1:] {
+		must(t, h.lab.Client().CoreV1().Nodes().Delete(t.Context(), lost.Spec.NodeName, metav1.DeleteOptions{}))
+	}
+	q := h.requestReplacement(t, l.ns, "db", l.pods[2].Name)
+	h.waitReplacement(t, l.ns, q.Name, "the request to wait for the others", waitsFor("OtherReplicaNotReady"))
+	for _, lost := range l.pods[1:] {
+		if volume := h.volumeOf(t, l.ns, lost.Name); volume.Spec.PersistentVolumeReclaimPolicy != corev1.PersistentVolumeReclaimDelete || volume.Status.Phase != corev1.VolumeBound {
+			t.Errorf("the volume of %s was touched: %+v", lost.Name, volume.Status)
+		}
+	}
+	must(t, h.client.Delete(t.Context(), q))
+	h.waitReplacement(t, l.ns, q.Name, "the request to go", func(q *v1alpha1.ReplacementRequest) bool { return q == nil })
 }
 
 // replacementOutlivesItsLeader: the replica that leads is killed while something of the predecessor is left. Then the request is deleted, which

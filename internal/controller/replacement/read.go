@@ -258,6 +258,12 @@ func (r *reconciler) readNode(ctx context.Context, name string) (replacement.Nod
 	}
 	if lostnode.ProvenOff(&facts, fences) {
 		found.State = replacement.NodeOff
+		return found, nil
+	}
+	for _, f := range fences {
+		if f.Spec.NodeUID == node.UID && !f.Status.Over() {
+			found.Fence = f.Name
+		}
 	}
 	return found, nil
 }

@@ -88,7 +88,7 @@ func (w *workload) others(p *snapshot.Pod, name func(*snapshot.Pod) string) (oth
 		if len(others) == mostNamed && len(elsewhere) == mostNamed {
 			break
 		}
-		if o.UID == p.UID || !w.ready(o) {
+		if o.UID == p.UID || !w.ready(o) || !reports(w.view.Cluster, o.Node) {
 			continue
 		}
 		if len(others) < mostNamed {

@@ -101,11 +101,17 @@ func (w *workload) wanted() int32 {
 // ready reports whether a pod does its work and is staying.
 func (w *workload) ready(p *snapshot.Pod) bool { return p.AvailableAt(w.view.Now, w.top.MinReady) }
 
+// reports reports whether a node is there and ready: of one that is lost, or deleted, pods are shown Ready for a while.
+func reports(c *snapshot.Cluster, node string) bool {
+	n := c.Node(node)
+	return n != nil && n.Ready
+}
+
 // stays reports whether a pod that is on a node need not leave it, as far as can be seen: the node is ready, takes pods, and no drain works
 // on it.
 func stays(c *snapshot.Cluster, node string) bool {
 	n := c.Node(node)
-	return n != nil && n.Ready && !n.Unschedulable && (n.Drain == nil || !n.Drain.Working()) && !slices.ContainsFunc(n.Taints, emptying)
+	return reports(c, node) && !n.Unschedulable && (n.Drain == nil || !n.Drain.Working()) && !slices.ContainsFunc(n.Taints, emptying)
 }
 
 // emptying reports whether a taint says that an autoscaler takes the node away.
