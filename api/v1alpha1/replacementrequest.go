@@ -156,6 +156,23 @@ type ReplacementPredecessor struct {
 	// +listMapKey=name
 	// +kubebuilder:validation:MaxItems=64
 	Claims []ReplacementClaim `json:"claims,omitempty"`
+	// Registration is what its system's list of members has for it, where the successor is another member of that list. It is taken off
+	// before anything else goes.
+	// +optional
+	Registration *MemberRegistration `json:"registration,omitempty"`
+}
+
+// MemberRegistration is an entry of a system's own list of members.
+type MemberRegistration struct {
+	// ID is what the system itself tells its members apart by, and never gives to two: of etcd, the member's id in hexadecimal.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=1024
+	ID string `json:"id"`
+	// Addresses are where the other members reach it, and will reach its successor: of etcd, its peer URLs.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=16
+	Addresses []string `json:"addresses,omitempty"`
 }
 
 // ReplacementClaim is a PersistentVolumeClaim that goes with its member.

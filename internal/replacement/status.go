@@ -27,6 +27,7 @@ func ProgressOf(status *v1alpha1.ReplacementRequestStatus) Progress {
 		for _, c := range p.Claims {
 			progress.Claims = append(progress.Claims, ClaimRef(c))
 		}
+		progress.Registration = p.Registration
 	}
 	return progress
 }
@@ -60,6 +61,7 @@ func Written(before *v1alpha1.ReplacementRequestStatus, in *StepInput, progress 
 	}
 	status.Predecessor = &v1alpha1.ReplacementPredecessor{
 		PodName: in.Member.PodName, PodUID: progress.PodUID, StatefulSet: in.Set.Name, Node: progress.Node, NodeUID: progress.NodeUID,
+		Registration: progress.Registration,
 	}
 	if p := before.Predecessor; p != nil { // whatever a later look could not read
 		status.Predecessor.PodName, status.Predecessor.StatefulSet = p.PodName, p.StatefulSet

@@ -80,7 +80,7 @@ func (s *stepping) wait() {
 		return
 	}
 	claims, node := s.present(), s.where()
-	next := Progress{Phase: Removing, Node: node.Name, NodeUID: node.UID}
+	next := Progress{Phase: Removing, Node: node.Name, NodeUID: node.UID, Registration: s.System.Member}
 	if s.Pod != nil && s.Pod.Node.Name != "" { // one that is on no node may be the successor, once it has other claims
 		next.PodUID = s.Pod.UID
 	}
@@ -123,8 +123,17 @@ func (s *stepping) examine() {
 	s.producible()
 	s.departed()
 	s.unreadVolumes(s.present())
-	if s.System.Listed && s.System.Left == Unknown {
-		s.block(listUnknown())
+	s.listed()
+}
+
+// listed blocks unless it is known what the system's list has for the member.
+func (s *stepping) listed() {
+	switch {
+	case !s.System.Listed:
+	case s.System.Unread != "" || s.System.Left == Unknown:
+		s.block(listUnknown(s.System.Unread))
+	case s.Progress.Phase == Waiting && s.System.Member == nil:
+		s.block(notListed(s.Member.ID))
 	}
 }
 
@@ -260,7 +269,8 @@ func (s *stepping) unreadVolumes(claims []*Claim) {
 }
 
 // remove removes what is left of the predecessor. As long as all of it is there, what let it begin must still hold, and as long as any is,
-// nothing of the predecessor may run. It leaves its system's list first, so that no successor meets it there.
+// nothing of the predecessor may run. It leaves its system's list first, so that no successor meets it there, and the successor is on that list
+// before it can start, since some end where they are not.
 func (s *stepping) remove() {
 	left := s.oldClaims()
 	switch {
@@ -284,15 +294,17 @@ func (s *stepping) remove() {
 		s.out.Blockers = append(s.out.Blockers, s.Unread...)
 		s.departed()
 		s.unreadVolumes(left)
-	}
-	if s.System.Listed && s.System.Left == Unknown {
-		s.block(listUnknown())
+		s.listed()
 	}
 	if len(s.out.Blockers) > 0 || !s.permitted() {
 		return
 	}
 	if s.System.Listed && s.System.Left != Yes {
-		s.act(Action{Kind: Leave})
+		s.act(Action{Kind: Leave, Registration: s.Progress.Registration})
+		return
+	}
+	if s.System.Listed && s.System.Successor == nil {
+		s.act(Action{Kind: Join, Registration: s.Progress.Registration})
 		return
 	}
 	s.removeRest(left)
@@ -350,42 +362,66 @@ func (s *stepping) oldClaims() []*Claim {
 	})
 }
 
-// join waits for the successor. It joins its system's list as late as it can: until it has a node, it would only count as missing there.
+// join waits for the successor, which has its whole part in its system's list once it runs where it may.
 func (s *stepping) join() {
 	if !s.permitted() {
 		return
 	}
+	if s.Cancelled && s.Set.Makes == No { // it is not to be there any more
+		s.withdraw()
+		return
+	}
 	s.out.Blockers = append(s.out.Blockers, s.Unread...)
-	switch {
-	case s.Cancelled && s.Set.Makes == No: // it is not to be there any more
-		s.write(Cancelled)
+	s.listed()
+	if s.System.Listed && s.System.Left == Yes && s.System.Successor == nil {
+		s.act(Action{Kind: Join, Registration: s.Progress.Registration})
 		return
-	case s.Pod == nil:
-		s.producible()
-		s.block(noSuccessor(s.Set.Name, s.Member.PodName, s.Namespace))
+	}
+	if !s.placed() {
 		return
-	case s.Pod.Node.Name == "" && slices.ContainsFunc(s.Claims, func(c Claim) bool { return c.UID == "" }): // its set makes them with a pod
-		s.act(Action{Kind: DeletePod, Name: s.Member.PodName, UID: s.Pod.UID, Version: s.Pod.Version})
-		return
-	case s.Pod.Node.Name == "":
-		s.block(unscheduled(s.Member.PodName, s.Pod.Unscheduled))
-		return
-	case s.Progress.NodeUID != "" && s.Pod.Node.UID == s.Progress.NodeUID && !s.Cancelled: // who deletes the request accepts it there
-		s.block(sameNode(s.Member.PodName, s.Progress.Node))
-		return
-	case s.System.Listed && s.System.Joined == Unknown:
-		s.block(listUnknown())
-		return
-	case s.System.Listed && s.System.Joined == No:
-		s.act(Action{Kind: Join})
-		return
-	case !s.Pod.Ready:
+	}
+	if s.System.Listed && s.System.Joined == No {
+		s.act(Action{Kind: Join, Registration: s.Progress.Registration})
+	}
+	if !s.Pod.Ready {
 		s.block(notReady(s.Member.PodName, s.Namespace))
 	}
 	if s.System.Reported != Yes {
 		s.block(notReported(s.Member.ID))
 	}
-	if len(s.out.Blockers) == 0 {
+	if len(s.out.Blockers) == 0 && len(s.out.Actions) == 0 {
 		s.write(Complete)
 	}
+}
+
+// withdraw takes a successor that never comes off its system's list again.
+func (s *stepping) withdraw() {
+	switch {
+	case s.System.Listed && s.System.Joined == Unknown:
+		s.block(listUnknown(s.System.Unread))
+	case s.System.Listed && s.System.Successor != nil:
+		s.act(Action{Kind: Leave, Registration: s.System.Successor})
+	default:
+		s.write(Cancelled)
+	}
+}
+
+// placed reports whether the successor is on a node where it may be.
+func (s *stepping) placed() bool {
+	switch {
+	case s.Pod == nil:
+		s.producible()
+		s.block(noSuccessor(s.Set.Name, s.Member.PodName, s.Namespace))
+	case s.Pod.Node.Name == "" && slices.ContainsFunc(s.Claims, func(c Claim) bool { return c.UID == "" }): // its set makes them with a pod
+		s.act(Action{Kind: DeletePod, Name: s.Member.PodName, UID: s.Pod.UID, Version: s.Pod.Version})
+	case s.Pod.Node.Name == "":
+		s.block(unscheduled(s.Member.PodName, s.Pod.Unscheduled, s.System.Listed))
+	case s.Pod.Node.State == NodeOff || s.Pod.Node.State == NodeDeleted:
+		s.block(successorLost(s.Member.PodName, s.Pod.Node.Name, s.System.Listed))
+	case s.Progress.NodeUID != "" && s.Pod.Node.UID == s.Progress.NodeUID && !s.Cancelled: // who deletes the request accepts it there
+		s.block(sameNode(s.Member.PodName, s.Progress.Node))
+	default:
+		return true
+	}
+	return false
 }

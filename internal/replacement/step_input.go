@@ -111,8 +111,13 @@ type Claim struct {
 type Membership struct {
 	// Listed: such a list exists, so that the predecessor is to leave and the successor to join. Without it both are Yes.
 	Listed bool
-	// Left: the predecessor is not in it. Joined: the successor is.
+	// Unread is why the list is not known; "": it is.
+	Unread string
+	// Member is its entry under the member's id; nil: there is none.
+	Member *v1alpha1.MemberRegistration
+	// Left: the predecessor is not in it. Joined: the successor has its whole part there, and Successor is its entry, nil: it has none.
 	Left, Joined Tristate
+	Successor    *v1alpha1.MemberRegistration
 	// Reported: the system reports the successor as a member that does its work.
 	Reported Tristate
 }
@@ -126,6 +131,8 @@ type Progress struct {
 	NodeUID types.UID // "": there was no such Node any more
 	PodUID  types.UID
 	Claims  []ClaimRef
+	// Registration is the predecessor's entry in its system's list; nil: there is no such list.
+	Registration *v1alpha1.MemberRegistration
 }
 
 // ClaimRef is a claim that goes, and the volume that it is bound to.
@@ -173,6 +180,8 @@ type Action struct {
 	Name    string
 	UID     types.UID
 	Version string
+	// Registration is the entry that leaves, or whose place the successor takes.
+	Registration *v1alpha1.MemberRegistration
 }
 
 // ActionKind says what an Action does.
@@ -183,11 +192,11 @@ const (
 	Permit       ActionKind = "permit"       // the policy's status says that the member is being replaced
 	Release      ActionKind = "release"      // it says so no more
 	Write        ActionKind = "write"        // Progress, at the version of the request that was read
-	Leave        ActionKind = "leave"        // the system takes the predecessor off its list
+	Leave        ActionKind = "leave"        // Registration: the system takes it off its list
 	RetainVolume ActionKind = "retainVolume" // Name, UID: the reclaim policy of the PersistentVolume becomes Retain
 	DeletePod    ActionKind = "deletePod"    // Name, UID, Version
 	DeleteClaim  ActionKind = "deleteClaim"  // Name, UID
-	Join         ActionKind = "join"         // the system puts the successor on its list
+	Join         ActionKind = "join"         // Registration: the system puts its successor on its list, or gives that its part there
 )
 
 // Blocker is one thing that a replacement waits for.

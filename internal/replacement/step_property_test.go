@@ -71,6 +71,9 @@ func newCluster(t *rapid.T) *cluster {
 	c.tolerates = rapid.Bool().Draw(t, "tolerates")
 	c.request.Retain = rapid.Bool().Draw(t, "retain")
 	c.list = Membership{Listed: rapid.Bool().Draw(t, "listed"), Left: No, Joined: No, Reported: Yes}
+	if c.list.Listed {
+		c.list.Member = &v1alpha1.MemberRegistration{ID: "old"}
+	}
 	for range 3 {
 		c.controllers()
 	}
@@ -306,7 +309,10 @@ func (c *cluster) carryOut(actions []Action) {
 			}
 			c.progress = a.Progress
 		case Leave:
-			c.list.Left, c.joined = Yes, ""
+			if a.Registration == nil || a.Registration.ID != "old" {
+				c.t.Fatalf("%+v leaves", a.Registration)
+			}
+			c.list.Left, c.list.Member, c.joined = Yes, nil, ""
 		case RetainVolume:
 			c.volumes[a.Name].retained = true
 		case DeleteClaim:
@@ -318,14 +324,28 @@ func (c *cluster) carryOut(actions []Action) {
 				c.pod.terminating = true
 			}
 		case Join:
-			if c.list.Left != Yes || c.claim == nil {
-				c.t.Fatalf("the successor joins before the predecessor has left")
-			}
-			c.list.Joined, c.joined = Yes, types.UID(c.claim.volume)
+			c.join(a.Registration)
 		}
 		if rapid.IntRange(0, 4).Draw(c.t, "killed") == 0 {
 			return
 		}
+	}
+}
+
+// join adds the successor without a part, and gives it one once it runs.
+func (c *cluster) join(old *v1alpha1.MemberRegistration) {
+	switch {
+	case old == nil || old.ID != "old" || c.list.Left != Yes:
+		c.t.Fatalf("the successor of %+v joins before that has left", old)
+	case c.list.Successor == nil:
+		c.list.Successor = &v1alpha1.MemberRegistration{ID: "new"}
+		c.list.Member = c.list.Successor
+	case c.pod == nil || c.pod.node == "" || c.claim == nil:
+		c.t.Fatalf("a successor that is nowhere gets its part")
+	case c.progress.NodeUID != "" && c.nodes[c.pod.node].uid == c.progress.NodeUID && !c.request.Cancelled:
+		c.t.Fatalf("a successor on its predecessor's node gets its part")
+	case len(c.nodes[c.pod.node].processes) > 0:
+		c.list.Joined, c.joined = Yes, types.UID(c.claim.volume)
 	}
 }
 

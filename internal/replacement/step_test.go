@@ -67,6 +67,9 @@ func listed(left, joined Tristate) func(*StepInput) {
 	return func(in *StepInput) { in.System.Listed, in.System.Left, in.System.Joined = true, left, joined }
 }
 
+// succeeded: the successor is on the system's list.
+func succeeded(in *StepInput) { in.System.Successor = &v1alpha1.MemberRegistration{ID: "2"} }
+
 func claim(change func(*Claim)) func(*StepInput) {
 	return func(in *StepInput) { change(&in.Claims[0]) }
 }
@@ -86,6 +89,9 @@ func TestStep(t *testing.T) {
 	back := Action{Kind: Write}
 	begins := writes(Removing)
 	begins.Progress.PodUID = "" // of a pod that is on no node
+	entered := func(in *StepInput) { in.System.Member = &v1alpha1.MemberRegistration{ID: "1"} }
+	enters := begins
+	enters.Progress.Registration = &v1alpha1.MemberRegistration{ID: "1"}
 	for name, test := range map[string]struct {
 		in       StepInput
 		actions  []Action
@@ -124,10 +130,13 @@ func TestStep(t *testing.T) {
 		"its volume is retained":               {in: removing(claim(func(c *Claim) { c.Retained = true })), actions: []Action{deletesClaim, deletesPod}},
 		"its claim was never bound":            {in: removing(claim(func(c *Claim) { c.Volume = "" })), actions: []Action{deletesClaim, deletesPod}},
 		"it leaves the system's list first":    {in: removing(listed(No, No)), actions: []Action{{Kind: Leave}}},
-		"it has left the system's list":        {in: removing(listed(Yes, No)), actions: []Action{retains, deletesClaim, deletesPod}},
+		"it has left the system's list":        {in: removing(listed(Yes, No), succeeded), actions: []Action{retains, deletesClaim, deletesPod}},
+		"its successor is listed":              {in: removing(listed(Yes, No)), actions: []Action{{Kind: Join}}},
+		"it is not on the system's list":       {in: lost(permitted, listed(Yes, No)), blockers: []Reason{MembershipNotKnown}, next: noon.Add(59 * time.Second)},
+		"its entry is written down":            {in: lost(permitted, listed(No, No), entered), actions: []Action{enters}},
 		"a rule does not pass any more":        {in: removing(ruledOut), actions: []Action{back}, blockers: []Reason{"NoQuorum"}},
 		"cancelled in time":                    {in: removing(cancelled), actions: []Action{back}},
-		"cancelled too late":                   {in: removing(cancelled, listed(Yes, No)), actions: []Action{retains, deletesClaim, deletesPod}},
+		"cancelled too late":                   {in: removing(cancelled, listed(Yes, No), succeeded), actions: []Action{retains, deletesClaim, deletesPod}},
 		"it has come back in time":             {in: removing(on(n2Alive)), actions: []Action{back}, blockers: []Reason{PredecessorRuns}},
 		"it has come back too late":            {in: removing(on(n2Alive), claim(func(c *Claim) { c.Terminating = true })), blockers: []Reason{PredecessorRuns}},
 		"where it was, the node is lost":       {in: removing(listed(Yes, No), was(Place{Node: n1Lost})), blockers: []Reason{NodeNotProvenOff}},
@@ -151,6 +160,7 @@ func TestStep(t *testing.T) {
 		"the set makes none any more":          {in: joining(noPod, func(in *StepInput) { in.Set.Makes = No }), blockers: []Reason{StatefulSetMissing, SuccessorMissing}},
 		"the successor finds no node":          {in: joining(func(in *StepInput) { in.Pod.Node = Node{} }), blockers: []Reason{SuccessorUnscheduled}},
 		"the successor is on the same node":    {in: joining(on(n1Alive)), blockers: []Reason{SuccessorOnSameNode}},
+		"the successor is lost too":            {in: joining(on(Node{Name: "n2", State: NodeDeleted})), blockers: []Reason{SuccessorNotReady}},
 		"it is accepted on the same node":      {in: joining(on(n1Alive), cancelled, func(in *StepInput) { in.Pod.Ready = true }), actions: []Action{writes(Complete)}},
 		"it is not to be there any more":       {in: joining(noPod, cancelled, func(in *StepInput) { in.Set.Makes = No }), actions: []Action{writes(Cancelled)}},
 		"its claim was not made":               {in: joining(noClaim, func(in *StepInput) { in.Pod.Node, in.Pod.UID = Node{}, "p2" }), actions: []Action{deletesPod}},
@@ -158,8 +168,14 @@ func TestStep(t *testing.T) {
 		"its node is lost again":               {in: removing(noClaim, noPod, was(Place{Node: n1Lost, GoneTime: noon})), actions: []Action{writes(Joining)}},
 		"another pod has the name":             {in: joining(func(in *StepInput) { in.Unread = []Blocker{NotOfSet("db-0")} }), blockers: []Reason{ProviderUnsupported}},
 		"a new node has the name":              {in: joining(func(in *StepInput) { in.Pod.Node = Node{Name: "n1", UID: "n1-again", State: NodeAlive} }), actions: []Action{writes(Complete)}},
-		"the successor joins":                  {in: joining(listed(Yes, No)), actions: []Action{{Kind: Join}}},
-		"the list is not known":                {in: joining(listed(Yes, Unknown)), blockers: []Reason{MembershipNotKnown}},
+		"the successor is not listed":          {in: joining(listed(Yes, No), noPod), actions: []Action{{Kind: Join}}},
+		"the successor joins":                  {in: joining(listed(Yes, No), succeeded), actions: []Action{{Kind: Join}}},
+		"it joins and is not Ready":            {in: joining(listed(Yes, No), succeeded, func(in *StepInput) { in.Pod.Ready = false }), actions: []Action{{Kind: Join}}, blockers: []Reason{SuccessorNotReady}},
+		"it has joined":                        {in: joining(listed(Yes, Yes), succeeded), actions: []Action{writes(Complete)}},
+		"it does not join on the same node":    {in: joining(listed(Yes, No), succeeded, on(n1Alive)), blockers: []Reason{SuccessorOnSameNode}},
+		"what does not come is taken off":      {in: joining(listed(Yes, No), succeeded, noPod, cancelled, func(in *StepInput) { in.Set.Makes = No }), actions: []Action{{Kind: Leave, Registration: &v1alpha1.MemberRegistration{ID: "2"}}}},
+		"what does not come may be listed":     {in: joining(listed(Unknown, Unknown), noPod, cancelled, func(in *StepInput) { in.Set.Makes = No }), blockers: []Reason{MembershipNotKnown}},
+		"the list is not known":                {in: joining(listed(Unknown, Unknown)), blockers: []Reason{MembershipNotKnown}},
 		"the successor is not Ready":           {in: joining(func(in *StepInput) { in.Pod.Ready = false }), blockers: []Reason{SuccessorNotReady}},
 		"the successor is not reported":        {in: joining(func(in *StepInput) { in.System.Reported = No }), blockers: []Reason{SuccessorNotReported}},
 		"whether it is reported is not known":  {in: joining(func(in *StepInput) { in.System.Reported = Unknown }), blockers: []Reason{SuccessorNotReported}},

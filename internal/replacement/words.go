@@ -31,6 +31,7 @@ const (
 	PredecessorLeaving   Reason = "PredecessorLeaving"
 	VolumeNotKnown       Reason = "VolumeNotKnown"
 	MembershipNotKnown   Reason = "MembershipNotKnown"
+	MembershipUnchanged  Reason = "MembershipUnchanged"
 	SourceMissing        Reason = "SourceMissing"
 	ProviderMissing      Reason = "ProviderMissing"
 	ProviderUnsupported  Reason = "ProviderUnsupported"
@@ -171,20 +172,61 @@ func volumeUnread(claim, volume string) Blocker {
 	)
 }
 
-func listUnknown() Blocker {
-	return waiting(MembershipNotKnown, "the system's list of members is not known", "wait until the system can be asked")
+func listUnknown(why string) Blocker {
+	message := "the system's list of members is not known"
+	if why != "" {
+		message += ": " + why
+	}
+	return waiting(MembershipNotKnown, message, "see that the system answers: the policy's status.system, and the log of usher's manager")
+}
+
+func notListed(member string) Blocker {
+	return waiting(MembershipNotKnown, fmt.Sprintf("the system's list of members does not have %s, so that it is not known what its successor replaces", member),
+		"compare with spec.members[].id of the policy; where it was taken off already, add it again as the system's documentation says, and delete its pod and claims yourself")
+}
+
+// MembershipRefused is about a change of the system's list of members that it does not make, or not yet.
+func MembershipRefused(doing ActionKind, member, said string, final bool) Blocker {
+	b := waiting(MembershipUnchanged, fmt.Sprintf("%s joins its system: %s", member, said), "wait")
+	if doing == Leave {
+		b.Message = fmt.Sprintf("%s is to leave its system's list of members: %s", member, said)
+	}
+	if final {
+		b.Never, b.Remedy = true, "give the policy's user the right to change the list of members, or change it yourself"
+	}
+	return b
+}
+
+// TemplateRefused is about a StatefulSet whose pods would not join their system as successors.
+func TemplateRefused(refusal, remedy string) Blocker {
+	b := waiting(ProviderUnsupported, refusal, remedy)
+	b.Never = true
+	return b
 }
 
 func noSuccessor(set, pod, namespace string) Blocker {
 	return waiting(SuccessorMissing, fmt.Sprintf("StatefulSet %s has not made pod %s yet", set, pod), "wait; what it says: kubectl describe statefulset "+set+" -n "+namespace)
 }
 
-func unscheduled(pod, why string) Blocker {
+func unscheduled(pod, why string, listed bool) Blocker {
 	message := fmt.Sprintf("pod %s has no node yet", pod)
 	if why != "" {
 		message += ": " + why
 	}
-	return waiting(SuccessorUnscheduled, message, "make room for it")
+	return waiting(SuccessorUnscheduled, message, "make room for it; "+lostAgain(listed))
+}
+
+func successorLost(pod, node string, listed bool) Blocker {
+	return waiting(SuccessorNotReady, fmt.Sprintf("pod %s is on node %s, which is gone", pod, node), "wait until it is made anew; "+lostAgain(listed))
+}
+
+// lostAgain is what a person does where a successor is lost before it does its work.
+func lostAgain(listed bool) string {
+	const remedy = "where its volume is on a node that does not come back, delete its claims and then the pod"
+	if listed {
+		return remedy + ", after its entry in the system's list of members"
+	}
+	return remedy
 }
 
 func sameNode(pod, node string) Blocker {

@@ -12,6 +12,8 @@ import (
 	"net/http"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"usher.sh/usher/api/v1alpha1"
 	"usher.sh/usher/internal/eviction"
 	"usher.sh/usher/internal/expression"
@@ -34,6 +36,31 @@ type System interface {
 	Undo(ctx context.Context, step eviction.Preparation) (eviction.Undone, error)
 	// Close lets go of connections.
 	Close()
+}
+
+// Membership is implemented beside System by systems with a list of members that is changed by asking for it, and on which a successor is
+// another entry than its predecessor. Its methods are idempotent, and ask for at most one change of the list.
+type Membership interface {
+	// Listed says what the list has for a member of this id (that of a policy), and of the predecessor that was written down for it; nil: none
+	// was yet. The answer is one that the system vouches for as a whole. An error means that it is not known.
+	Listed(ctx context.Context, id string, predecessor *v1alpha1.MemberRegistration) (Listing, error)
+	// Leave takes an entry off the list. It returns what that waits for; "": it is off. It refuses what could cost the system data or its
+	// quorum, whoever asks, and to take off a member that answers.
+	Leave(ctx context.Context, entry *v1alpha1.MemberRegistration) (missing string, err error)
+	// Join puts the successor of a predecessor that has left on the list, and gives it its part there once it can take it. It returns what is
+	// still missing; "": nothing.
+	Join(ctx context.Context, predecessor *v1alpha1.MemberRegistration) (missing string, err error)
+}
+
+// Listing is what a system's list of members says of one member.
+type Listing struct {
+	// Member is the entry under the member's id; nil: there is none.
+	Member *v1alpha1.MemberRegistration
+	// Predecessor: the one that was written down is on the list.
+	Predecessor bool
+	// Successor is the entry that has taken the predecessor's place; nil: none has. Joined: it has its whole part there.
+	Successor *v1alpha1.MemberRegistration
+	Joined    bool
 }
 
 // Member is a member of a policy. Its Pod is nil where it has none.
@@ -76,6 +103,9 @@ type Kind struct {
 	Roles fs.FS
 	// References are what the spec refers to; nil: nothing.
 	References func(spec *v1alpha1.System) References
+	// Joins is of a kind whose systems implement Membership: it says why a pod of this template would not join as the successor of another
+	// member, and what to do about it; "": it would. nil: they do not.
+	Joins func(pod *corev1.PodSpec) (refusal, remedy string)
 	// Open makes a System from a policy's spec. It does not connect.
 	Open func(spec *v1alpha1.System, access Access) (System, error)
 }

@@ -112,6 +112,9 @@ func (c *Cluster) Endpoints() []string {
 // URL is the client URL of a member.
 func URL(name string) string { return "http://" + name + ":2379" }
 
+// PeerURL is the peer URL of a member, and of its successor of the same name.
+func PeerURL(name string) string { return "http://" + name + ":2380" }
+
 func (c *Cluster) byName(name string) *member {
 	i := slices.IndexFunc(c.members, func(m *member) bool { return m.name == name })
 	if i < 0 {

@@ -79,8 +79,8 @@ func (c *Cluster) Add(name string, learner bool) bool {
 	return true
 }
 
-// Promote gives a learner a vote, if a quorum agrees and it has caught up.
-func (c *Cluster) Promote(name string) bool {
+// GiveVote gives a learner a vote, if a quorum agrees and it has caught up.
+func (c *Cluster) GiveVote(name string) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	leader, m := c.reigning(), c.byName(name)
@@ -97,8 +97,8 @@ func (c *Cluster) Promote(name string) bool {
 	return true
 }
 
-// Remove takes a member out, if a quorum of the others agrees; its process ends.
-func (c *Cluster) Remove(name string) bool {
+// TakeOut takes a member out, if a quorum of the others agrees; its process ends.
+func (c *Cluster) TakeOut(name string) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	leader, m := c.reigning(), c.byName(name)

@@ -140,8 +140,8 @@ func TestNothingAcknowledgedIsLost(t *testing.T) {
 					names = append(names, name)
 				}
 			},
-			"promote": func(t *rapid.T) { sim.Promote(member(t)) },
-			"remove":  func(t *rapid.T) { sim.Remove(member(t)) },
+			"promote": func(t *rapid.T) { sim.GiveVote(member(t)) },
+			"remove":  func(t *rapid.T) { sim.TakeOut(member(t)) },
 			"write": func(*rapid.T) {
 				writes++
 				sim.Write(fmt.Sprint("w", writes))

@@ -162,3 +162,24 @@ func (e *etcdSite) lost() []string { return e.sim.Lost() }
 func (*etcdSite) leads(string) bool { return false } // a write is acknowledged when a majority has it
 
 func (*etcdSite) unreplicated(string) bool { return false }
+
+func (l *etcdLine) AddLearner(ctx context.Context, url string, peers []string) error {
+	_, err := ask(ctx, l, "add", url, func(ctx context.Context, url string) (struct{}, error) {
+		return struct{}{}, l.sim.AddLearner(ctx, url, peers)
+	})
+	return err
+}
+
+func (l *etcdLine) Promote(ctx context.Context, url string, id uint64) error {
+	_, err := ask(ctx, l, "promote", url, func(ctx context.Context, url string) (struct{}, error) {
+		return struct{}{}, l.sim.Promote(ctx, url, id)
+	})
+	return err
+}
+
+func (l *etcdLine) Remove(ctx context.Context, url string, id uint64) error {
+	_, err := ask(ctx, l, "remove", url, func(ctx context.Context, url string) (struct{}, error) {
+		return struct{}{}, l.sim.Remove(ctx, url, id)
+	})
+	return err
+}

@@ -27,8 +27,10 @@ type look struct {
 	places  []v1alpha1.ReplacementPlace
 	nodes   map[string]replacement.Node // that were read
 	made    *corev1.Pod                 // what the set would make under the member's name; nil: that was not read
-	role    *v1alpha1.Role              // the member's; nil: no entry claims it
-	entryAt int                         // of the policy's entries, the one that claims the member; -1: none
+	// template is the set's, of the pods that it makes; nil: that was not read.
+	template *corev1.PodSpec
+	role     *v1alpha1.Role // the member's; nil: no entry claims it
+	entryAt  int            // of the policy's entries, the one that claims the member; -1: none
 }
 
 func (l *look) policyKey() snapshot.Key {
@@ -76,6 +78,7 @@ func (r *reconciler) look(ctx context.Context, request *v1alpha1.ReplacementRequ
 			return l, err
 		}
 	}
+	r.listing(ctx, l)
 	return l, r.judge(ctx, l)
 }
 
@@ -171,7 +174,7 @@ func (r *reconciler) set(ctx context.Context, l *look, name string) error {
 		l.in.Set.Makes = replacement.No
 		return nil
 	}
-	l.in.Set.Makes = makes(set, l.in.Member.PodName)
+	l.in.Set.Makes, l.template = makes(set, l.in.Member.PodName), &set.Spec.Template.Spec
 	if _, ordinal := setOf(l.in.Member.PodName); l.in.Set.Makes == replacement.Yes {
 		l.made = made(set, ordinal)
 	}
@@ -300,7 +303,7 @@ func (r *reconciler) judge(ctx context.Context, l *look) error {
 	if l.in.Progress.Phase == replacement.Joining {
 		return nil
 	}
-	l.declared()
+	l.declared(r.lists(l.policy))
 	verdict := eviction.JudgeReplacing(input, l.request.UID)
 	for i := range verdict.Blockers {
 		b := &verdict.Blockers[i]
@@ -362,12 +365,18 @@ func (l *look) sharedRole() bool {
 	return entries > 1
 }
 
-// declared notes what the policy lacks for the member to be replaced.
-func (l *look) declared() {
+// declared notes what the policy, and the set's template, lack for the member to be replaced.
+func (l *look) declared(joins func(*corev1.PodSpec) (refusal, remedy string)) {
 	if l.entryAt >= 0 && l.provider() == nil {
 		l.lacks(replacement.NoProvider(l.policy.Name, l.in.Member.Role))
 	}
-	if l.role != nil && l.role.Replace.Successor == v1alpha1.SuccessorNewIdentity {
+	switch {
+	case l.role == nil || l.role.Replace.Successor != v1alpha1.SuccessorNewIdentity:
+	case joins == nil:
 		l.lacks(replacement.NewIdentityUnsupported(l.role.Name, l.role.System))
+	case l.template != nil:
+		if refusal, remedy := joins(l.template); refusal != "" {
+			l.lacks(replacement.TemplateRefused(refusal, remedy))
+		}
 	}
 }

@@ -90,7 +90,11 @@ func (r *reconciler) carryOut(ctx context.Context, seen *look, result *replaceme
 			return reconcile.Result{RequeueAfter: soon}, r.Gatherer.Refresh(ctx, seen.policyKey())
 		}
 		result.Blockers = append(result.Blockers, r.refused(seen, action, &answer))
-		return r.report(ctx, seen, result, nil, later)
+		after := later
+		if answer.Code == answers.RefusedForNow {
+			after = unwatched
+		}
+		return r.report(ctx, seen, result, nil, after)
 	}
 	if len(result.Actions) > 0 && result.Actions[0].Kind != replacement.DeleteClaim && result.Actions[0].Kind != replacement.DeletePod {
 		return reconcile.Result{RequeueAfter: soon}, nil
@@ -164,7 +168,9 @@ func (r *reconciler) do(ctx context.Context, seen *look, a *replacement.Action) 
 		return r.Act.DeleteClaim(ctx, named, a.UID)
 	case replacement.DeletePod:
 		return r.Act.DeletePod(ctx, named, a.UID, a.Version)
-	case replacement.Write, replacement.Leave, replacement.Join:
+	case replacement.Leave, replacement.Join:
+		return r.change(ctx, seen, a)
+	case replacement.Write:
 	}
 	return answers.Answer{Code: answers.Rejected, Message: fmt.Sprintf("%s cannot be carried out", a.Kind)}
 }
@@ -172,6 +178,9 @@ func (r *reconciler) do(ctx context.Context, seen *look, a *replacement.Action) 
 // refused is what a replacement waits for where a write was refused.
 func (r *reconciler) refused(seen *look, a *replacement.Action, answer *answers.Answer) replacement.Blocker {
 	said := cmp.Or(answer.Message, string(answer.Code))
+	if a.Kind == replacement.Leave || a.Kind == replacement.Join {
+		return replacement.MembershipRefused(a.Kind, seen.request.Spec.Member.ID, said, answer.Code == answers.Rejected)
+	}
 	if answer.Code != answers.Forbidden {
 		return replacement.WriteRefused(string(a.Kind), cmp.Or(a.Name, seen.request.Spec.Member.ID), said, "it is tried again; see the log of usher's manager")
 	}

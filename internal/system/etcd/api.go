@@ -14,6 +14,12 @@ type API interface {
 	// MoveLeader asks the leader at the endpoint to hand over, and returns when it has. The error wraps ErrNotLeader if
 	// the member at the endpoint does not lead.
 	MoveLeader(ctx context.Context, endpoint string, to uint64) error
+	// AddLearner puts a member without a vote on the list of members, at these peer URLs.
+	AddLearner(ctx context.Context, endpoint string, peerURLs []string) error
+	// Promote gives a learner a vote. The error wraps ErrLearnerNotReady if it is too far behind the leader.
+	Promote(ctx context.Context, endpoint string, id uint64) error
+	// Remove takes a member off the list of members. That it is not there is no error.
+	Remove(ctx context.Context, endpoint string, id uint64) error
 	// Close lets go of connections.
 	Close()
 }
@@ -29,6 +35,7 @@ type Membership struct {
 type Member struct {
 	ID         uint64
 	Name       string // empty until the member has started for the first time
+	PeerURLs   []string
 	ClientURLs []string
 	Learner    bool
 }

@@ -76,7 +76,7 @@ func (c *client) Members(ctx context.Context, endpoint string) (Membership, erro
 		}
 		m := Membership{Cluster: r.Header.GetClusterId(), By: r.Header.GetMemberId()}
 		for _, x := range r.Members {
-			m.Members = append(m.Members, Member{ID: x.ID, Name: x.Name, ClientURLs: x.ClientURLs, Learner: x.IsLearner})
+			m.Members = append(m.Members, Member{ID: x.ID, Name: x.Name, PeerURLs: x.PeerURLs, ClientURLs: x.ClientURLs, Learner: x.IsLearner})
 		}
 		return m, nil
 	})
@@ -120,6 +120,33 @@ func (c *client) Alarms(ctx context.Context, endpoint string) ([]Alarm, error) {
 func (c *client) MoveLeader(ctx context.Context, endpoint string, to uint64) error {
 	_, err := call(ctx, c, endpoint, func(etcd *clientv3.Client) (struct{}, error) {
 		_, err := etcd.MoveLeader(ctx, to)
+		return struct{}{}, refusal(err)
+	})
+	return err
+}
+
+func (c *client) AddLearner(ctx context.Context, endpoint string, peerURLs []string) error {
+	_, err := call(ctx, c, endpoint, func(etcd *clientv3.Client) (struct{}, error) {
+		_, err := etcd.MemberAddAsLearner(ctx, peerURLs)
+		return struct{}{}, refusal(err)
+	})
+	return err
+}
+
+func (c *client) Promote(ctx context.Context, endpoint string, id uint64) error {
+	_, err := call(ctx, c, endpoint, func(etcd *clientv3.Client) (struct{}, error) {
+		_, err := etcd.MemberPromote(ctx, id)
+		return struct{}{}, refusal(err)
+	})
+	return err
+}
+
+func (c *client) Remove(ctx context.Context, endpoint string, id uint64) error {
+	_, err := call(ctx, c, endpoint, func(etcd *clientv3.Client) (struct{}, error) {
+		_, err := etcd.MemberRemove(ctx, id)
+		if errors.Is(err, rpctypes.ErrMemberNotFound) {
+			return struct{}{}, nil
+		}
 		return struct{}{}, refusal(err)
 	})
 	return err
@@ -242,6 +269,8 @@ func refusal(err error) error {
 	switch {
 	case errors.Is(err, rpctypes.ErrNotLeader):
 		return fmt.Errorf("%w: %w", ErrNotLeader, err)
+	case errors.Is(err, rpctypes.ErrMemberLearnerNotReady):
+		return fmt.Errorf("%w: %w", ErrLearnerNotReady, err)
 	case errors.Is(err, rpctypes.ErrPermissionDenied):
 		return fmt.Errorf("%w: %w", errForbidden, err)
 	}

@@ -33,10 +33,13 @@ func (b *boastful) Members(_ context.Context, endpoint string) (Membership, erro
 	return list, nil
 }
 
-func (*boastful) Status(context.Context, string) (Status, error)   { return Status{}, errors.New("no") }
-func (*boastful) Alarms(context.Context, string) ([]Alarm, error)  { return nil, nil }
-func (*boastful) MoveLeader(context.Context, string, uint64) error { return nil }
-func (*boastful) Close()                                           {}
+func (*boastful) Status(context.Context, string) (Status, error)     { return Status{}, errors.New("no") }
+func (*boastful) Alarms(context.Context, string) ([]Alarm, error)    { return nil, nil }
+func (*boastful) MoveLeader(context.Context, string, uint64) error   { return nil }
+func (*boastful) AddLearner(context.Context, string, []string) error { return nil }
+func (*boastful) Promote(context.Context, string, uint64) error      { return nil }
+func (*boastful) Remove(context.Context, string, uint64) error       { return nil }
+func (*boastful) Close()                                             {}
 
 func TestAListOfMembersDoesNotLeadToAnyNumberOfConnections(t *testing.T) {
 	api := &boastful{members: 5, asked: map[string]bool{}}

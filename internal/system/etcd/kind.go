@@ -35,6 +35,7 @@ func Kind() system.Kind {
 		},
 		Roles:      sub,
 		References: references,
+		Joins:      joins,
 		Open:       Open,
 	}
 }

@@ -13,6 +13,9 @@ import (
 // ErrNotLeader says that a member cannot hand over leadership because it has none.
 var ErrNotLeader = errors.New("not the leader")
 
+// ErrLearnerNotReady says that a learner cannot have a vote since it is too far behind the leader.
+var ErrLearnerNotReady = errors.New("the learner is too far behind the leader")
+
 // errForbidden says that the user may not do that.
 var errForbidden = errors.New("permission denied")
 

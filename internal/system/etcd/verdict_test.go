@@ -292,14 +292,14 @@ func TestReplaceVerdicts(t *testing.T) {
 			return n
 		}},
 		{
-			name: "a member while another is down", want: eviction.Blocked, reasons: []string{"QuorumAtRisk"},
+			name: "a member while another is down", want: eviction.Blocked, reasons: []string{"QuorumAtRisk", "OtherVoterUnhealthy"},
 			given: func(s *etcdsim.Cluster) string {
 				_, n, l := roles(s)
 				s.Kill(l)
 				return n
 			},
 		},
-		{name: "one of five while another is down", sim: etcdsim.New("a", "b", "c", "d", "e"), want: eviction.Allowed, given: func(s *etcdsim.Cluster) string {
+		{name: "one of five while another is down", sim: etcdsim.New("a", "b", "c", "d", "e"), want: eviction.Blocked, reasons: []string{"OtherVoterUnhealthy"}, given: func(s *etcdsim.Cluster) string {
 			_, n, l := roles(s)
 			s.Kill(l)
 			return n

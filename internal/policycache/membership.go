@@ -1,0 +1,55 @@
+package policycache
+
+import (
+	"context"
+	"fmt"
+
+	"usher.sh/usher/api/v1alpha1"
+	"usher.sh/usher/internal/system"
+)
+
+// Kind returns the kind of the source's system; false: it declares none that is known.
+func (k *Observer) Kind(source *Source) (system.Kind, bool) { return k.config.Kind(source.System) }
+
+// Listed asks what the list of the source's system has for a member, and for the predecessor that was written down for it.
+func (k *Observer) Listed(ctx context.Context, source *Source, id string, predecessor *v1alpha1.MemberRegistration) (listing system.Listing, err error) {
+	err = k.membership(ctx, source, func(ctx context.Context, m system.Membership) error {
+		listing, err = m.Listed(ctx, id, predecessor)
+		return err
+	})
+	return listing, err
+}
+
+// Leave asks the source's system to take an entry off its list. What it has said before decides nothing any more.
+func (k *Observer) Leave(ctx context.Context, source *Source, entry *v1alpha1.MemberRegistration) (missing string, err error) {
+	defer k.Outdate(source.UID)
+	err = k.membership(ctx, source, func(ctx context.Context, m system.Membership) error {
+		missing, err = m.Leave(ctx, entry)
+		return err
+	})
+	return missing, err
+}
+
+// Join asks the source's system to put a successor on its list. What it has said before decides nothing any more.
+func (k *Observer) Join(ctx context.Context, source *Source, predecessor *v1alpha1.MemberRegistration) (missing string, err error) {
+	defer k.Outdate(source.UID)
+	err = k.membership(ctx, source, func(ctx context.Context, m system.Membership) error {
+		missing, err = m.Join(ctx, predecessor)
+		return err
+	})
+	return missing, err
+}
+
+func (k *Observer) membership(ctx context.Context, source *Source, ask func(context.Context, system.Membership) error) error {
+	ctx, cancel := context.WithTimeout(ctx, source.timeout())
+	defer cancel()
+	open, err := k.connect(ctx, k.entry(source))
+	if err != nil {
+		return err
+	}
+	m, ok := open.(system.Membership)
+	if !ok {
+		return fmt.Errorf("asking for the list of members: the system has none: %w", system.ErrTerminal)
+	}
+	return ask(ctx, m)
+}

@@ -1,0 +1,144 @@
+package etcd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"usher.sh/usher/api/v1alpha1"
+	"usher.sh/usher/internal/system"
+)
+
+var _ system.Membership = (*cluster)(nil)
+
+// Listed reads the list of members as a quorum has it.
+func (c *cluster) Listed(ctx context.Context, id string, predecessor *v1alpha1.MemberRegistration) (system.Listing, error) {
+	l, err := c.look(ctx)
+	if err != nil {
+		return system.Listing{}, err
+	}
+	v := judge(l)
+	var listing system.Listing
+	if m := v.named(id); m != nil {
+		listing.Member = registration(m)
+	}
+	if predecessor == nil {
+		return listing, nil
+	}
+	listing.Predecessor = v.registered(predecessor) != nil
+	if successor := v.successor(predecessor); successor != nil {
+		listing.Successor, listing.Joined = registration(successor), successor.Name != "" && !successor.Learner
+	}
+	return listing, nil
+}
+
+// Leave removes a member from the cluster, which costs it a vote: only while all others with a vote are healthy and a quorum of what then
+// remains has caught up. The leader's strict-reconfig-check is no substitute: it counts members that are connected.
+func (c *cluster) Leave(ctx context.Context, entry *v1alpha1.MemberRegistration) (missing string, err error) {
+	l, err := c.look(ctx)
+	if err != nil {
+		return "", err
+	}
+	v := judge(l)
+	member := v.registered(entry)
+	if member == nil {
+		return "", nil
+	}
+	if missing := v.indispensable(member, c.maxLag); missing != "" {
+		return missing, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, c.share(ctx, 1))
+	defer cancel()
+	return "", refused("removing "+member.label(), c.api.Remove(ctx, v.leader.url, member.ID))
+}
+
+// indispensable says why a member may not leave the list now; "": it may.
+func (v *view) indispensable(member *memberState, maxLag int64) string {
+	switch others := unhealthy(v.others(member)); {
+	case v.leader == nil:
+		return "the voters do not agree who leads"
+	case member.answered():
+		return fmt.Sprintf("%s answers at %s: it runs", member.label(), member.url)
+	case member.Learner:
+		return ""
+	case len(others) > 0:
+		return "other voters are not healthy: " + strings.Join(others, ", ")
+	case len(behind(v.others(member), maxLag)) > 0:
+		return "other voters are behind: " + strings.Join(behind(v.others(member), maxLag), ", ")
+	}
+	return ""
+}
+
+// Join adds the successor as a learner at its predecessor's peer URLs, and promotes it once it has caught up: until then the others' quorum is
+// what it was.
+func (c *cluster) Join(ctx context.Context, predecessor *v1alpha1.MemberRegistration) (missing string, err error) {
+	l, err := c.look(ctx)
+	if err != nil {
+		return "", err
+	}
+	v := judge(l)
+	successor := v.successor(predecessor)
+	ctx, cancel := context.WithTimeout(ctx, c.share(ctx, 1))
+	defer cancel()
+	switch {
+	case v.leader == nil:
+		return "the voters do not agree who leads", nil
+	case v.registered(predecessor) != nil:
+		return "its predecessor is still on the list of members", nil
+	case successor == nil && len(predecessor.Addresses) == 0:
+		return "", fmt.Errorf("adding a member: its predecessor had no peer URLs: %w", system.ErrTerminal)
+	case successor == nil:
+		err := c.api.AddLearner(ctx, v.leader.url, predecessor.Addresses)
+		return "it is added as a learner", refused("adding a learner", err)
+	case successor.Name == "":
+		return fmt.Sprintf("it is on the list as %s, and has not started yet", hexID(successor.ID)), nil
+	case !successor.Learner:
+		return "", nil
+	case !successor.answered():
+		return successor.label() + " " + successor.why, nil
+	case !successor.caughtUp(c.maxLag):
+		return fmt.Sprintf("it catches up as a learner, and is %d entries behind", successor.lag), nil
+	}
+	err = c.api.Promote(ctx, v.leader.url, successor.ID)
+	if errors.Is(err, ErrLearnerNotReady) {
+		err = nil
+	}
+	return "it has caught up as a learner, and its vote is asked for", refused("promoting "+successor.label(), err)
+}
+
+// registered finds the member of an entry by its id, under which no other ever is.
+func (v *view) registered(entry *v1alpha1.MemberRegistration) *memberState {
+	at := slices.IndexFunc(v.members, func(s *memberState) bool { return hexID(s.ID) == entry.ID })
+	if at < 0 {
+		return nil
+	}
+	return v.members[at]
+}
+
+// successor finds the member that has the place of one that was written down: another at one of its peer URLs, which no two may have.
+func (v *view) successor(of *v1alpha1.MemberRegistration) *memberState {
+	at := slices.IndexFunc(v.members, func(s *memberState) bool {
+		return hexID(s.ID) != of.ID && slices.ContainsFunc(s.PeerURLs, func(u string) bool { return slices.Contains(of.Addresses, u) })
+	})
+	if at < 0 {
+		return nil
+	}
+	return v.members[at]
+}
+
+func registration(s *memberState) *v1alpha1.MemberRegistration {
+	return &v1alpha1.MemberRegistration{ID: hexID(s.ID), Addresses: slices.Sorted(slices.Values(s.PeerURLs))}
+}
+
+// refused names what the cluster has refused; nil stays nil.
+func refused(doing string, err error) error {
+	switch {
+	case errors.Is(err, errForbidden):
+		return fmt.Errorf("%s: %s (the user needs etcd's role root): %w", doing, words(err), system.ErrTerminal)
+	case err != nil:
+		return fmt.Errorf("%s: %s", doing, words(err))
+	}
+	return nil
+}
