@@ -54,7 +54,7 @@ func run(t *testing.T, cmd *exec.Cmd) string {
 func (e *etcd) kubectl(t *testing.T, input string, args ...string) string {
 	t.Helper()
 	args = append([]string{"--kubeconfig", e.lab.Kubeconfig(), "-n", e.namespace}, args...)
-	cmd := exec.CommandContext(t.Context(), e.lab.Binary(t, "kubectl"), args...)
+	cmd := exec.CommandContext(context.WithoutCancel(t.Context()), e.lab.Binary(t, "kubectl"), args...)
 	cmd.Stdin = strings.NewReader(input)
 	return run(t, cmd)
 }

@@ -250,14 +250,15 @@ func (c *conn) close() {
 	}
 }
 
-// broken reports whether a new connection may help.
+// broken reports whether a new connection may help. A member that has not joined yet answers every call with HTTP's 404, which gRPC takes for
+// Unimplemented, and goes on with that on connections from before it has.
 func broken(err error) bool {
 	code := status.Code(err)
 	if said := (rpctypes.EtcdError{}); errors.As(err, &said) {
 		code = said.Code()
 	}
 	switch code {
-	case codes.Unavailable, codes.DeadlineExceeded, codes.Unauthenticated, codes.Unknown:
+	case codes.Unavailable, codes.DeadlineExceeded, codes.Unauthenticated, codes.Unknown, codes.Unimplemented:
 		return true
 	default:
 		return false
