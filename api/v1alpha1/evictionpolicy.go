@@ -76,6 +76,10 @@ type EvictionPolicySpec struct {
 	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$`
 	ServiceAccountName string `json:"serviceAccountName,omitempty"`
 
+	// Repair says when a member that is unhealthy gets a successor. Without it nothing is looked at.
+	// +optional
+	Repair *Repair `json:"repair,omitempty"`
+
 	// Suspend stops everything that Usher does for this policy: no preparation is started and no pod is evicted. Its
 	// pods stay governed: what asks for their eviction is refused.
 	// +optional
@@ -284,6 +288,13 @@ type EvictionPolicyStatus struct {
 	// +listMapKey=id
 	// +kubebuilder:validation:MaxItems=100
 	Replacing []Replacing `json:"replacing,omitempty"`
+	// Unhealthy are the members that something is wrong with, where spec.repair is set: those that have been so for longest, 100 at most.
+	// +optional
+	// +listType=map
+	// +listMapKey=role
+	// +listMapKey=id
+	// +kubebuilder:validation:MaxItems=100
+	Unhealthy []UnhealthyMember `json:"unhealthy,omitempty"`
 	// Departed are pods that are gone and for which callers were refused before, as long as these may ask again by name.
 	// +optional
 	// +listType=atomic

@@ -7,6 +7,7 @@ import (
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -34,6 +35,39 @@ func (w *Replacements) Hold(ctx context.Context, seen *v1alpha1.ReplacementReque
 	changed := seen.DeepCopy()
 	changed.Finalizers = withFinalizer(changed.Finalizers, v1alpha1.ReplacementFinalizer, hold)
 	return answers.Of(w.Client.Patch(ctx, changed, client.MergeFromWithOptions(seen, client.MergeFromWithOptimisticLock{}), client.FieldOwner(fieldManager)))
+}
+
+// Create creates a request for a policy, with which it goes. Conflict: it is there already.
+func (w *Replacements) Create(ctx context.Context, request *v1alpha1.ReplacementRequest, policy *v1alpha1.EvictionPolicy) answers.Answer {
+	created := request.DeepCopy()
+	created.OwnerReferences = []metav1.OwnerReference{{
+		APIVersion: v1alpha1.GroupVersion.String(), Kind: "EvictionPolicy", Name: policy.Name, UID: policy.UID,
+	}}
+	err := w.Client.Create(ctx, created, client.FieldOwner(fieldManager))
+	if apierrors.IsAlreadyExists(err) {
+		return answers.Answer{Code: answers.Conflict}
+	}
+	return answers.Of(err)
+}
+
+// unhealthyPatch writes which members of a policy are unhealthy: null removes.
+type unhealthyPatch struct {
+	Metadata patchMeta `json:"metadata"`
+	Status   struct {
+		Unhealthy []v1alpha1.UnhealthyMember `json:"unhealthy"`
+	} `json:"status"`
+}
+
+// WriteUnhealthy writes which members of a policy are unhealthy. It insists on no version: nothing else writes that.
+func (w *Replacements) WriteUnhealthy(ctx context.Context, policy *v1alpha1.EvictionPolicy, unhealthy []v1alpha1.UnhealthyMember) answers.Answer {
+	patch := unhealthyPatch{Metadata: patchMeta{UID: policy.UID}}
+	patch.Status.Unhealthy = unhealthy
+	body, err := json.Marshal(patch)
+	if err != nil {
+		return answers.Of(fmt.Errorf("writing a policy's status: %w", err))
+	}
+	changed := &v1alpha1.EvictionPolicy{ObjectMeta: metav1.ObjectMeta{Namespace: policy.Namespace, Name: policy.Name}}
+	return answers.Of(w.Client.Status().Patch(ctx, changed, client.RawPatch(types.MergePatchType, body), client.FieldOwner(fieldManager)))
 }
 
 // retainPatch keeps a PersistentVolume when its claim goes.

@@ -19,7 +19,9 @@ type Policy struct {
 	problems  []Problem
 	maxAge    time.Duration
 	suspended bool
-	entries   []entry
+	// mostReplaced is how many members are replaced at a time, whatever asks for it.
+	mostReplaced int
+	entries      []entry
 	// blind: an entry's selector cannot be read, so it is not known which pods it claims.
 	blind bool
 }

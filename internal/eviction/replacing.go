@@ -51,14 +51,20 @@ func JudgeReplacing(in Input, request types.UID) Verdict {
 			others = append(others, other)
 		}
 	}
-	if len(others) >= mostReplaced {
+	if len(others) >= j.policy.Policy.mostReplaced {
 		j.block(anotherIsReplaced(others, j.policy.Key.Namespace))
 	}
 	return j.conclude().verdict
 }
 
-// mostReplaced is how many members of a policy are replaced at a time (source 002, maxConcurrentReplacements).
-const mostReplaced = 1
+// mostReplaced is how many members of a policy are replaced at a time (source 002, maxConcurrentReplacements): one, unless it says that more may
+// be. What is limited by zones is marked together, and replaced one after the other.
+func mostReplaced(repair *v1alpha1.Repair) int {
+	if repair == nil || repair.MaxInFlight == nil || repair.MaxInFlight.Members == nil {
+		return 1
+	}
+	return max(1, int(*repair.MaxInFlight.Members))
+}
 
 // PermitReplacement writes down that a member is being replaced. From then on it counts as one that is on its way, and no evidence from
 // before decides any more: what let it begin is looked at once more.

@@ -22,6 +22,7 @@ import (
 	"usher.sh/usher/internal/controller/lostnode"
 	maintenancecontroller "usher.sh/usher/internal/controller/maintenance"
 	"usher.sh/usher/internal/controller/policy"
+	"usher.sh/usher/internal/controller/repair"
 	replacementcontroller "usher.sh/usher/internal/controller/replacement"
 	"usher.sh/usher/internal/controller/responder"
 	"usher.sh/usher/internal/controller/taint"
@@ -137,6 +138,7 @@ func addControllers(ctx context.Context, mgr ctrl.Manager, p *parts, o Options, 
 	all = append(all, replacementcontroller.Controllers(mgr, replacementcontroller.Options{
 		Act: &act.Replacements{Client: mgr.GetClient()}, Governed: p.act, Gatherer: p.gatherer, Self: p.self, Now: o.Clock.Now,
 	})...)
+	all = append(all, repair.Controller(mgr, repair.Options{Act: &act.Replacements{Client: mgr.GetClient()}, Gatherer: p.gatherer, Now: o.Clock.Now}))
 	if requests.served {
 		all = slices.Concat(all,
 			responder.Controllers(mgr, responder.Options{Gatherer: p.gatherer, Act: p.act}),

@@ -172,12 +172,24 @@ func (b *Cache) Source(policy *v1alpha1.EvictionPolicy) *Source {
 		UID: policy.UID, Namespace: policy.Namespace, Name: policy.Name, Generation: policy.Generation, Epoch: policy.Status.Epoch,
 		System: &policy.Spec.System, Limits: policy.Spec.Evidence, ServiceAccount: policy.Spec.ServiceAccountName,
 		Members: func(ctx context.Context) ([]system.Member, error) { return b.members(ctx, policy) },
-		Uses:    func() expression.Uses { return b.Compiled(policy).Uses() },
+		Uses:    func() expression.Uses { return append(b.Compiled(policy).Uses(), b.reportFacts(policy)...) },
 	}
 	if b.Changed != nil {
 		source.Changed = func() { b.Changed(policy) }
 	}
 	return source
+}
+
+// reportFacts are the facts by which it is judged whether a policy's members do their work, where that is.
+func (b *Cache) reportFacts(policy *v1alpha1.EvictionPolicy) (uses expression.Uses) {
+	kind, known := b.kind(&policy.Spec.System)
+	if policy.Spec.Repair == nil || !known {
+		return nil
+	}
+	for _, fact := range kind.ReportFacts {
+		uses = append(uses, expression.MemberVariable+"."+fact)
+	}
+	return uses
 }
 
 // Reserved reports whether nothing in a namespace can be governed.

@@ -21,7 +21,7 @@ type Member struct {
 	Marked bool
 	// Paused is why its health is not looked at for now: its zone is under maintenance, say. What was wrong before counts anew afterwards.
 	Paused string
-	// CancelTime is when a person has withdrawn the last request for its replacement; conditions count from then on.
+	// CancelTime is when the last request for its replacement was complete, or was withdrawn by a person; conditions count from then on.
 	CancelTime time.Time
 }
 

@@ -141,14 +141,17 @@ func (s *stepping) listed() {
 // pod that is gone is made anew with its claims.
 func (s *stepping) untouched() bool {
 	left := s.oldClaims()
-	if s.System.Listed && s.System.Left != No || len(left) < len(s.Progress.Claims) {
+	if s.leavesFirst() && s.System.Left != No || len(left) < len(s.Progress.Claims) {
 		return false
 	}
 	if slices.ContainsFunc(left, func(c *Claim) bool { return c.Terminating }) {
 		return false
 	}
-	return s.System.Listed || len(left) > 0 || s.Pod != nil && s.Pod.UID == s.Progress.PodUID && !s.Pod.Terminating
+	return s.leavesFirst() || len(left) > 0 || s.Pod != nil && s.Pod.UID == s.Progress.PodUID && !s.Pod.Terminating
 }
+
+// leavesFirst reports whether the predecessor leaves its system's list before anything else of it goes.
+func (s *stepping) leavesFirst() bool { return s.System.Listed && !s.System.LeavesLast }
 
 // retains has the volumes of claims that another client is deleting stay, before anything else is done.
 func (s *stepping) retains() bool {
@@ -285,7 +288,7 @@ func (s *stepping) remove() {
 	case s.runs():
 		s.block(cameBack(s.Member, s.Pod.Node.Name, s.Namespace))
 		return
-	case !s.System.Listed && len(s.Unread) == 0 && s.nothingLeft():
+	case !s.leavesFirst() && len(s.Unread) == 0 && s.nothingLeft():
 		if s.permitted() {
 			s.write(Joining)
 		}
@@ -299,11 +302,11 @@ func (s *stepping) remove() {
 	if len(s.out.Blockers) > 0 || !s.permitted() {
 		return
 	}
-	if s.System.Listed && s.System.Left != Yes {
+	if s.leavesFirst() && s.System.Left != Yes {
 		s.act(Action{Kind: Leave, Registration: s.Progress.Registration})
 		return
 	}
-	if s.System.Listed && s.System.Successor == nil {
+	if s.leavesFirst() && s.System.Successor == nil {
 		s.act(Action{Kind: Join, Registration: s.Progress.Registration})
 		return
 	}
@@ -373,15 +376,12 @@ func (s *stepping) join() {
 	}
 	s.out.Blockers = append(s.out.Blockers, s.Unread...)
 	s.listed()
-	if s.System.Listed && s.System.Left == Yes && s.System.Successor == nil {
+	if s.leavesFirst() && s.System.Left == Yes && s.System.Successor == nil {
 		s.act(Action{Kind: Join, Registration: s.Progress.Registration})
 		return
 	}
 	if !s.placed() {
 		return
-	}
-	if s.System.Listed && s.System.Joined == No {
-		s.act(Action{Kind: Join, Registration: s.Progress.Registration})
 	}
 	if !s.Pod.Ready {
 		s.block(notReady(s.Member.PodName, s.Namespace))
@@ -389,8 +389,22 @@ func (s *stepping) join() {
 	if s.System.Reported != Yes {
 		s.block(notReported(s.Member.ID))
 	}
+	s.takeOver()
 	if len(s.out.Blockers) == 0 && len(s.out.Actions) == 0 {
 		s.write(Complete)
+	}
+}
+
+// takeOver gives the successor its part in its system's list, and has the predecessor leave that where it has not yet.
+func (s *stepping) takeOver() {
+	switch {
+	case !s.System.Listed:
+	case s.System.LeavesLast && s.System.Joined == No:
+		s.block(notJoined(s.Member.ID))
+	case s.System.LeavesLast && s.System.Joined == Yes && s.System.Left == No:
+		s.act(Action{Kind: Leave, Registration: s.Progress.Registration})
+	case !s.System.LeavesLast && s.System.Joined == No:
+		s.act(Action{Kind: Join, Registration: s.Progress.Registration})
 	}
 }
 
@@ -399,7 +413,7 @@ func (s *stepping) withdraw() {
 	switch {
 	case s.System.Listed && s.System.Joined == Unknown:
 		s.block(listUnknown(s.System.Unread))
-	case s.System.Listed && s.System.Successor != nil:
+	case s.leavesFirst() && s.System.Successor != nil:
 		s.act(Action{Kind: Leave, Registration: s.System.Successor})
 	default:
 		s.write(Cancelled)

@@ -111,6 +111,8 @@ type Claim struct {
 type Membership struct {
 	// Listed: such a list exists, so that the predecessor is to leave and the successor to join. Without it both are Yes.
 	Listed bool
+	// LeavesLast: the successor joins by itself, and the predecessor leaves once it has.
+	LeavesLast bool
 	// Unread is why the list is not known; "": it is.
 	Unread string
 	// Member is its entry under the member's id; nil: there is none.

@@ -73,6 +73,7 @@ func newCluster(t *rapid.T) *cluster {
 	c.list = Membership{Listed: rapid.Bool().Draw(t, "listed"), Left: No, Joined: No, Reported: Yes}
 	if c.list.Listed {
 		c.list.Member = &v1alpha1.MemberRegistration{ID: "old"}
+		c.list.LeavesLast = rapid.Bool().Draw(t, "leaves last")
 	}
 	for range 3 {
 		c.controllers()
@@ -97,6 +98,9 @@ func (c *cluster) controllers() {
 	}
 	c.schedule()
 	c.kubelets()
+	if old := c.old(); c.list.LeavesLast && c.pod != nil && c.claim != nil && c.claim.volume != old && old != "" && len(c.writers(c.claim.volume)) > 0 {
+		c.list.Successor, c.list.Joined = &v1alpha1.MemberRegistration{ID: "new"}, Yes // by itself
+	}
 }
 
 func (c *cluster) collect() {
@@ -277,13 +281,13 @@ func (c *cluster) old() string {
 
 // whole reports whether nothing that belongs to the predecessor has been taken away.
 func (c *cluster) whole() bool {
-	return (!c.list.Listed || c.list.Left == No) && c.claim != nil && !c.claim.terminating && c.claim.uid == c.progress.Claims[0].UID
+	return (!c.list.Listed || c.list.LeavesLast || c.list.Left == No) && c.claim != nil && !c.claim.terminating && c.claim.uid == c.progress.Claims[0].UID
 }
 
 // carryOut does what follows from a look. The process may end after any action.
 func (c *cluster) carryOut(actions []Action) {
 	for _, a := range actions {
-		if old := c.old(); a.Kind != Write && a.Kind != Permit && a.Kind != Release && a.Kind != RetainVolume && a.Kind != Join && old != "" && len(c.writers(old)) > 0 {
+		if old := c.old(); a.Kind != Write && a.Kind != Permit && a.Kind != Release && a.Kind != RetainVolume && a.Kind != Join && (a.Kind != Leave || !c.list.LeavesLast) && old != "" && len(c.writers(old)) > 0 {
 			c.t.Fatalf("%s while %v write to the predecessor's volume", a.Kind, c.writers(old))
 		}
 		if a.Kind != Write && a.Kind != Permit && a.Kind != Release && a.Kind != RetainVolume && c.permit.IsZero() {
@@ -312,7 +316,12 @@ func (c *cluster) carryOut(actions []Action) {
 			if a.Registration == nil || a.Registration.ID != "old" {
 				c.t.Fatalf("%+v leaves", a.Registration)
 			}
-			c.list.Left, c.list.Member, c.joined = Yes, nil, ""
+			if c.list.LeavesLast && c.list.Joined != Yes {
+				c.t.Fatalf("the predecessor leaves before its successor has joined")
+			}
+			if c.list.Left = Yes; !c.list.LeavesLast {
+				c.list.Member, c.joined = nil, ""
+			}
 		case RetainVolume:
 			c.volumes[a.Name].retained = true
 		case DeleteClaim:
@@ -335,7 +344,7 @@ func (c *cluster) carryOut(actions []Action) {
 // join adds the successor without a part, and gives it one once it runs.
 func (c *cluster) join(old *v1alpha1.MemberRegistration) {
 	switch {
-	case old == nil || old.ID != "old" || c.list.Left != Yes:
+	case old == nil || old.ID != "old" || c.list.Left != Yes || c.list.LeavesLast:
 		c.t.Fatalf("the successor of %+v joins before that has left", old)
 	case c.list.Successor == nil:
 		c.list.Successor = &v1alpha1.MemberRegistration{ID: "new"}

@@ -67,6 +67,9 @@ func listed(left, joined Tristate) func(*StepInput) {
 	return func(in *StepInput) { in.System.Listed, in.System.Left, in.System.Joined = true, left, joined }
 }
 
+// last: the predecessor leaves the system's list once the successor has joined by itself.
+func last(in *StepInput) { in.System.LeavesLast = true }
+
 // succeeded: the successor is on the system's list.
 func succeeded(in *StepInput) { in.System.Successor = &v1alpha1.MemberRegistration{ID: "2"} }
 
@@ -175,6 +178,13 @@ func TestStep(t *testing.T) {
 		"it does not join on the same node":    {in: joining(listed(Yes, No), succeeded, on(n1Alive)), blockers: []Reason{SuccessorOnSameNode}},
 		"what does not come is taken off":      {in: joining(listed(Yes, No), succeeded, noPod, cancelled, func(in *StepInput) { in.Set.Makes = No }), actions: []Action{{Kind: Leave, Registration: &v1alpha1.MemberRegistration{ID: "2"}}}},
 		"what does not come may be listed":     {in: joining(listed(Unknown, Unknown), noPod, cancelled, func(in *StepInput) { in.Set.Makes = No }), blockers: []Reason{MembershipNotKnown}},
+		"it goes before it leaves":             {in: removing(listed(No, No), last), actions: []Action{retains, deletesClaim, deletesPod}},
+		"it may be cancelled before it leaves": {in: removing(cancelled, listed(No, No), last), actions: []Action{back}},
+		"all is gone but its entry":            {in: removing(noClaim, noPod, listed(No, No), last), actions: []Action{writes(Joining)}},
+		"the successor is to join by itself":   {in: joining(listed(No, No), last), blockers: []Reason{SuccessorNotReported}},
+		"it leaves when that has joined":       {in: joining(listed(No, Yes), succeeded, last), actions: []Action{{Kind: Leave}}},
+		"it has left last":                     {in: joining(listed(Yes, Yes), succeeded, last), actions: []Action{writes(Complete)}},
+		"it stays listed where none comes":     {in: joining(listed(No, No), last, noPod, cancelled, func(in *StepInput) { in.Set.Makes = No }), actions: []Action{writes(Cancelled)}},
 		"the list is not known":                {in: joining(listed(Unknown, Unknown)), blockers: []Reason{MembershipNotKnown}},
 		"the successor is not Ready":           {in: joining(func(in *StepInput) { in.Pod.Ready = false }), blockers: []Reason{SuccessorNotReady}},
 		"the successor is not reported":        {in: joining(func(in *StepInput) { in.System.Reported = No }), blockers: []Reason{SuccessorNotReported}},

@@ -180,6 +180,11 @@ func listUnknown(why string) Blocker {
 	return waiting(MembershipNotKnown, message, "see that the system answers: the policy's status.system, and the log of usher's manager")
 }
 
+func notJoined(member string) Blocker {
+	return waiting(SuccessorNotReported, fmt.Sprintf("%s is not on its system's list under another id than its predecessor's, or does not do its work there yet", member),
+		"wait; where it does not come, compare its address with status.predecessor.registration")
+}
+
 func notListed(member string) Blocker {
 	return waiting(MembershipNotKnown, fmt.Sprintf("the system's list of members does not have %s, so that it is not known what its successor replaces", member),
 		"compare with spec.members[].id of the policy; where it was taken off already, add it again as the system's documentation says, and delete its pod and claims yourself")

@@ -103,9 +103,16 @@ type Kind struct {
 	Roles fs.FS
 	// References are what the spec refers to; nil: nothing.
 	References func(spec *v1alpha1.System) References
+	// Reports says by ReportFacts, which are among the facts about a member, whether it does its work; known is false where they do not tell.
+	// nil: a member that the system has facts about does.
+	Reports     func(facts expression.Facts) (does, known bool)
+	ReportFacts []string
 	// Joins is of a kind whose systems implement Membership: it says why a pod of this template would not join as the successor of another
 	// member, and what to do about it; "": it would. nil: they do not.
 	Joins func(pod *corev1.PodSpec) (refusal, remedy string)
+	// LeavesLast: a predecessor is taken off the list once its successor is there, which takes over what the predecessor had, and not before
+	// anything goes.
+	LeavesLast bool
 	// Open makes a System from a policy's spec. It does not connect.
 	Open func(spec *v1alpha1.System, access Access) (System, error)
 }

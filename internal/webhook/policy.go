@@ -29,6 +29,11 @@ func (h *policyHandler) Handle(ctx context.Context, request admission.Request) a
 		response.Result = &status
 		return response
 	}
+	if policy.Spec.Repair != nil && policy.Spec.Repair.Mode == v1alpha1.RepairAutomatic {
+		if refused := h.review(ctx, &request, replacementRights(request.Namespace), "spec.repair with mode Automatic"); refused != nil {
+			return *refused
+		}
+	}
 	return admission.Allowed("").WithWarnings(h.warnings(ctx, request.Namespace, &policy)...)
 }
 

@@ -13,12 +13,17 @@ type replacementHandler struct{ Options }
 
 // Handle answers one request.
 func (h *replacementHandler) Handle(ctx context.Context, request admission.Request) admission.Response {
-	var rights []authorizationv1.ResourceAttributes
-	for _, resource := range []string{"pods", "persistentvolumeclaims"} {
-		rights = append(rights, authorizationv1.ResourceAttributes{Verb: "delete", Version: "v1", Resource: resource, Namespace: request.Namespace})
-	}
-	if refused := h.review(ctx, &request, rights, "this ReplacementRequest"); refused != nil {
+	if refused := h.review(ctx, &request, replacementRights(request.Namespace), "this ReplacementRequest"); refused != nil {
 		return *refused
 	}
 	return admission.Allowed("")
+}
+
+// replacementRights are what who has members replaced needs oneself.
+func replacementRights(namespace string) []authorizationv1.ResourceAttributes {
+	var rights []authorizationv1.ResourceAttributes
+	for _, resource := range []string{"pods", "persistentvolumeclaims"} {
+		rights = append(rights, authorizationv1.ResourceAttributes{Verb: "delete", Version: "v1", Resource: resource, Namespace: namespace})
+	}
+	return rights
 }

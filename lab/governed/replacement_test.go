@@ -41,6 +41,9 @@ func TestReplacement(t *testing.T) {
 	t.Run("removes no copy of two", h.replacementRemovesNoCopyOfTwo)
 	t.Run("outlives its leader", h.replacementOutlivesItsLeader)
 	t.Run("is refused", h.replacementIsRefused)
+	t.Run("is made by repair", h.replacementIsMadeByRepair)
+	t.Run("is made once where a person withdraws it", h.repairHeedsACancellation)
+	t.Run("by repair takes the rights oneself", h.repairIsRefused)
 }
 
 // local is a StatefulSet of three with a volume each on the node that it runs on, and a node and a volume that nothing uses.
@@ -103,7 +106,7 @@ func (h *house) localVolume(t *testing.T, class, node string) {
 }
 
 // governReplicas makes a policy over a StatefulSet whose members are replaced.
-func (h *house) governReplicas(t *testing.T, ns, set string) {
+func (h *house) governReplicas(t *testing.T, ns, set string, change ...func(*v1alpha1.EvictionPolicySpec)) {
 	t.Helper()
 	policy := &v1alpha1.EvictionPolicy{
 		ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: set},
@@ -114,6 +117,9 @@ func (h *house) governReplicas(t *testing.T, ns, set string) {
 				Provider: &v1alpha1.Provider{StatefulSet: &v1alpha1.StatefulSetProvider{}},
 			}},
 		},
+	}
+	for _, c := range change {
+		c(&policy.Spec)
 	}
 	must(t, h.client.Create(t.Context(), policy))
 	t.Cleanup(func() { release(t, h.lab, h.client, policy) })

@@ -139,6 +139,25 @@ func (c *Cluster) enlist(p *process) {
 	slices.SortFunc(c.processes, func(a, b *process) int { return strings.Compare(a.id, b.id) })
 }
 
+// remove takes a server out of the agency for good.
+func (c *Cluster) remove(p *process) {
+	for _, path := range []string{
+		"Plan/DBServers/", "Plan/Coordinators/", "Plan/Singles/", "Current/ServersRegistered/", "Supervision/Health/", "Target/MapUniqueToShortID/",
+		"Target/FailedServers/",
+	} {
+		c.tree.set(path+p.id, nil)
+	}
+	c.processes = slices.DeleteFunc(c.processes, func(other *process) bool { return other == p })
+	c.written()
+}
+
+// used reports whether a server has shards by plan or in fact.
+func (c *Cluster) used(id string) bool {
+	return slices.ContainsFunc(c.places(), func(at place) bool {
+		return slices.Contains(bares(c.tree.strings(at.plan())), id) || slices.Contains(bares(c.tree.strings(at.current())), id)
+	})
+}
+
 // AddDBServer lets another dbserver join and returns its id.
 func (c *Cluster) AddDBServer() string {
 	c.mu.Lock()

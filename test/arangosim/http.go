@@ -134,6 +134,8 @@ func (c *Cluster) serveCoordinator(w http.ResponseWriter, r *http.Request, body 
 		c.serveSubmit(w, "resignLeadership", body)
 	case "POST " + cluster + "cancelAgencyJob":
 		c.serveCancel(w, body)
+	case "POST " + cluster + "removeServer":
+		c.serveRemove(w, body)
 	case "GET " + cluster + "numberOfServers":
 		succeed(w, http.StatusOK, map[string]any{
 			"numberOfCoordinators": nil, "numberOfDBServers": nil, "cleanedServers": c.tree.get("Target/CleanedServers"),
@@ -169,6 +171,23 @@ func (c *Cluster) serveCancel(w http.ResponseWriter, body []byte) {
 		fail(w, http.StatusPreconditionFailed, 412, "the job is not running")
 	default:
 		succeed(w, http.StatusOK, map[string]any{})
+	}
+}
+
+func (c *Cluster) serveRemove(w http.ResponseWriter, body []byte) {
+	var id string
+	if json.Unmarshal(body, &id) != nil || id == "" {
+		fail(w, http.StatusBadRequest, 400, "string with the id of a server expected")
+		return
+	}
+	switch p := c.find(id); {
+	case p == nil || p.kind == agent:
+		fail(w, http.StatusNotFound, 404, "unknown server")
+	case c.health(id) != "FAILED" || c.used(id):
+		fail(w, http.StatusPreconditionFailed, 412, "server may not be deleted")
+	default:
+		c.remove(p)
+		answer(w, http.StatusOK, map[string]any{})
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 
 	"usher.sh/usher/api/v1alpha1"
 	"usher.sh/usher/internal/eviction"
+	"usher.sh/usher/internal/observe"
 	"usher.sh/usher/internal/policycache"
 	"usher.sh/usher/internal/replacement"
 	"usher.sh/usher/internal/snapshot"
@@ -176,7 +177,7 @@ func (r *reconciler) set(ctx context.Context, l *look, name string) error {
 	}
 	l.in.Set.Makes, l.template = makes(set, l.in.Member.PodName), &set.Spec.Template.Spec
 	if _, ordinal := setOf(l.in.Member.PodName); l.in.Set.Makes == replacement.Yes {
-		l.made = made(set, ordinal)
+		l.made = observe.MadePod(set, ordinal)
 	}
 	l.in.Grace = max(l.in.Grace, graceOf(&set.Spec.Template.Spec))
 	for i := range set.Spec.VolumeClaimTemplates {
@@ -303,7 +304,7 @@ func (r *reconciler) judge(ctx context.Context, l *look) error {
 	if l.in.Progress.Phase == replacement.Joining {
 		return nil
 	}
-	l.declared(r.lists(l.policy))
+	l.declared(r.kind(l.policy).Joins)
 	verdict := eviction.JudgeReplacing(input, l.request.UID)
 	for i := range verdict.Blockers {
 		b := &verdict.Blockers[i]
@@ -314,7 +315,9 @@ func (r *reconciler) judge(ctx context.Context, l *look) error {
 
 func (r *reconciler) input(ctx context.Context, l *look) (eviction.Input, error) {
 	if l.pod != nil {
-		return r.Gatherer.Input(ctx, policycache.Subject{Pod: l.pod, Fresh: true, FreshNode: true, FreshMembers: true, Replace: true})
+		in, err := r.Gatherer.Input(ctx, policycache.Subject{Pod: l.pod, Fresh: true, FreshNode: true, FreshMembers: true, Replace: true})
+		in.Deleted = in.Deleted || l.pod.Spec.NodeName == "" // it is a later one; where earlier ones were is looked at by themselves
+		return in, err
 	}
 	return r.Gatherer.AbsentInput(ctx, l.policy, l.in.Member)
 }

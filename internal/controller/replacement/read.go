@@ -59,35 +59,13 @@ const mostOrdinals = 1000
 
 // madeBy returns the name of the pod of a set that would be the member, "" if none would.
 func madeBy(set *appsv1.StatefulSet, is func(*snapshot.Pod) bool) string {
-	first, replicas := ordinals(set)
+	first, replicas := observe.Ordinals(set)
 	for i := first; i < first+min(replicas, mostOrdinals); i++ {
-		if pod := made(set, i); is(policycache.Facts(pod)) {
+		if pod := observe.MadePod(set, i); is(policycache.Facts(pod)) {
 			return pod.Name
 		}
 	}
 	return ""
-}
-
-// made is what policies see of the pod that a set makes for an ordinal.
-func made(set *appsv1.StatefulSet, ordinal int) *corev1.Pod {
-	pod := &corev1.Pod{ObjectMeta: *set.Spec.Template.ObjectMeta.DeepCopy()}
-	pod.Namespace, pod.Name = set.Namespace, set.Name+"-"+strconv.Itoa(ordinal)
-	if pod.Labels == nil {
-		pod.Labels = map[string]string{}
-	}
-	pod.Labels[appsv1.StatefulSetPodNameLabel], pod.Labels[appsv1.PodIndexLabel] = pod.Name, strconv.Itoa(ordinal)
-	return pod
-}
-
-func ordinals(set *appsv1.StatefulSet) (first, replicas int) {
-	replicas = 1
-	if set.Spec.Replicas != nil {
-		replicas = int(*set.Spec.Replicas)
-	}
-	if set.Spec.Ordinals != nil {
-		first = int(set.Spec.Ordinals.Start)
-	}
-	return first, replicas
 }
 
 // setOf returns the set's name and the ordinal that are in the name of a pod.
@@ -105,7 +83,7 @@ func setOf(pod string) (set string, ordinal int) {
 
 // makes reports whether a set makes a pod of the name.
 func makes(set *appsv1.StatefulSet, pod string) replacement.Tristate {
-	first, replicas := ordinals(set)
+	first, replicas := observe.Ordinals(set)
 	of, ordinal := setOf(pod)
 	if set.DeletionTimestamp != nil || of != set.Name || ordinal < first || ordinal >= first+replicas {
 		return replacement.No

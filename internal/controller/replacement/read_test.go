@@ -8,6 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"usher.sh/usher/api/v1alpha1"
+	"usher.sh/usher/internal/observe"
 	"usher.sh/usher/internal/policycache"
 	"usher.sh/usher/internal/replacement"
 	"usher.sh/usher/internal/snapshot"
@@ -85,11 +86,11 @@ func TestProviderIsThatOfTheMembersEntry(t *testing.T) {
 		retains   bool
 		blocked   bool
 	}{
-		"the first":                {pod: made(set(labelled("cache")), 0), id: "db-0", want: goes},
-		"the second":               {pod: made(set(), 0), id: "db-0", retains: true},
-		"one without a pod":        {made: made(set(labelled("cache")), 1), id: "db-1", want: goes},
-		"another member":           {pod: made(set(), 0), id: "db-1", retains: true, blocked: true},
-		"a pod of no policy":       {pod: made(set(labelled("web")), 0), id: "db-0", retains: true, blocked: true},
+		"the first":                {pod: observe.MadePod(set(labelled("cache")), 0), id: "db-0", want: goes},
+		"the second":               {pod: observe.MadePod(set(), 0), id: "db-0", retains: true},
+		"one without a pod":        {made: observe.MadePod(set(labelled("cache")), 1), id: "db-1", want: goes},
+		"another member":           {pod: observe.MadePod(set(), 0), id: "db-1", retains: true, blocked: true},
+		"a pod of no policy":       {pod: observe.MadePod(set(labelled("web")), 0), id: "db-0", retains: true, blocked: true},
 		"nothing says which it is": {id: "db-0", retains: true},
 	} {
 		l := &look{policy: policy, pod: test.pod, made: test.made, entryAt: -1}

@@ -4,6 +4,8 @@ import (
 	"embed"
 	"io/fs"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"usher.sh/usher/api/v1alpha1"
 	"usher.sh/usher/internal/expression"
 	"usher.sh/usher/internal/system"
@@ -39,10 +41,23 @@ func Kind() system.Kind {
 			StepDown: "restarts the process of the agent that leads the agency in its place, so that another agent leads; it is done only while enough " +
 				"others follow and have every entry, and nothing is left to undo; for that moment the agent is away, so a role must look at preparing",
 		},
-		Roles:      roles,
-		References: references,
-		Open:       Open,
+		Roles:       roles,
+		References:  references,
+		Reports:     reports,
+		ReportFacts: []string{"health", "agentAnswers"},
+		Joins:       func(*corev1.PodSpec) (refusal, remedy string) { return "", "" },
+		LeavesLast:  true,
+		Open:        Open,
 	}
+}
+
+// reports goes by the supervision's verdict, and of agents, which it does not judge, by their own answers.
+func reports(facts expression.Facts) (does, known bool) {
+	if answers, agent := facts["agentAnswers"].(bool); agent {
+		return answers, true
+	}
+	health, known := facts["health"].(string)
+	return health == "GOOD", known
 }
 
 func references(spec *v1alpha1.System) system.References {

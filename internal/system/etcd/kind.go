@@ -35,8 +35,13 @@ func Kind() system.Kind {
 		},
 		Roles:      sub,
 		References: references,
-		Joins:      joins,
-		Open:       Open,
+		Reports: func(facts expression.Facts) (does, known bool) {
+			does, known = facts["healthy"].(bool)
+			return does, known
+		},
+		ReportFacts: []string{"healthy"},
+		Joins:       joins,
+		Open:        Open,
 	}
 }
 

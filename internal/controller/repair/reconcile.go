@@ -1,0 +1,91 @@
+package repair
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"usher.sh/usher/api/v1alpha1"
+	"usher.sh/usher/internal/answers"
+	"usher.sh/usher/internal/replacement"
+	"usher.sh/usher/internal/text"
+)
+
+const (
+	// pause is the least time between two looks at a policy.
+	pause = 2 * time.Second
+	// unwatched is when to look again at StatefulSets, which are not watched: the right to that is optional.
+	unwatched = time.Minute
+)
+
+func (r *reconciler) reconcile(ctx context.Context, key reconcile.Request) (reconcile.Result, error) {
+	policy := &v1alpha1.EvictionPolicy{}
+	err := r.client.Get(ctx, key.NamespacedName, policy)
+	if apierrors.IsNotFound(err) {
+		return reconcile.Result{}, nil
+	}
+	if err != nil {
+		return reconcile.Result{}, fmt.Errorf("reading policy: %w", err)
+	}
+	if policy.Spec.Repair == nil || policy.DeletionTimestamp != nil || policy.Spec.Audited() {
+		r.forget(policy.UID)
+		return r.write(ctx, policy, nil, 0)
+	}
+	if wait := r.early(policy); wait > 0 {
+		return reconcile.Result{RequeueAfter: wait}, nil
+	}
+	// What was written down last decides what is due: past the cache, which may not have it yet.
+	if err := r.live.Get(ctx, key.NamespacedName, policy); err != nil {
+		return reconcile.Result{}, client.IgnoreNotFound(err)
+	}
+	in, err := r.gather(ctx, policy)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	result := replacement.Repair(in)
+	for i := range result.Requests {
+		if answer := r.Act.Create(ctx, &result.Requests[i], policy); answer.Code != answers.Accepted && answer.Code != answers.Conflict {
+			refuse(&result, &result.Requests[i], &answer)
+		}
+	}
+	return r.write(ctx, policy, result.Unhealthy, next(&in, &result))
+}
+
+// refuse says of a member that no request could be made for it, and why.
+func refuse(result *replacement.RepairResult, request *v1alpha1.ReplacementRequest, answer *answers.Answer) {
+	for i := range result.Unhealthy {
+		if u := &result.Unhealthy[i]; u.Request == request.Name {
+			b := replacement.WriteRefused("creating a ReplacementRequest", u.ID, text.Line(cmp.Or(answer.Message, string(answer.Code))), "usher install --replacement gives the manager what it lacks")
+			u.Request, u.Blockers = "", []v1alpha1.ReplacementBlocker{{Reason: string(b.Reason), Message: b.Message, Remedy: b.Remedy}}
+		}
+	}
+}
+
+// next is when to look again if no event comes before.
+func next(in *replacement.RepairInput, result *replacement.RepairResult) time.Duration {
+	if result.NextLook.IsZero() {
+		return unwatched
+	}
+	return min(unwatched, max(pause, result.NextLook.Sub(in.Now)))
+}
+
+// write writes what is unhealthy where that is not what the policy says, and looks again after a time.
+func (r *reconciler) write(ctx context.Context, policy *v1alpha1.EvictionPolicy, unhealthy []v1alpha1.UnhealthyMember, after time.Duration) (reconcile.Result, error) {
+	if equality.Semantic.DeepEqual(policy.Status.Unhealthy, unhealthy) {
+		return reconcile.Result{RequeueAfter: after}, nil
+	}
+	answer := r.Act.WriteUnhealthy(ctx, policy, unhealthy)
+	switch answer.Code {
+	case answers.Accepted, answers.Gone, answers.Conflict:
+		return reconcile.Result{RequeueAfter: after}, nil
+	case answers.RefusedByBudget, answers.RefusedForNow, answers.SeveralBudgets, answers.Denied, answers.NamespaceTerminating, answers.Forbidden,
+		answers.Unavailable, answers.Rejected:
+	}
+	return reconcile.Result{}, fmt.Errorf("writing which members are unhealthy: %s", cmp.Or(answer.Message, string(answer.Code)))
+}

@@ -1,0 +1,130 @@
+package arangodb
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+
+	"usher.sh/usher/api/v1alpha1"
+	"usher.sh/usher/internal/system"
+	"usher.sh/usher/internal/system/arangodb/agency"
+	"usher.sh/usher/internal/text"
+)
+
+var _ system.Membership = (*deployment)(nil)
+
+// Listed implements system.Membership. Agents are on another list, that of their own configuration, and keep their ids.
+func (d *deployment) Listed(ctx context.Context, id string, predecessor *v1alpha1.MemberRegistration) (system.Listing, error) {
+	seen, err := d.servers(ctx)
+	if err != nil {
+		return system.Listing{}, err
+	}
+	return seen.listing(id, predecessor), nil
+}
+
+// servers looks at a deployment whose agency says which servers it has.
+func (d *deployment) servers(ctx context.Context) (*clusterView, error) {
+	seen, err := d.look(ctx)
+	switch {
+	case err != nil:
+		return nil, err
+	case seen.single:
+		return nil, errors.New("a single server has no list of servers")
+	case seen.state == nil:
+		return nil, errors.New(seen.agencyProblem())
+	}
+	return seen, nil
+}
+
+func (s *clusterView) listing(id string, predecessor *v1alpha1.MemberRegistration) system.Listing {
+	var listing system.Listing
+	if server, known := s.resolve(id); known && s.listed(server) {
+		listing.Member = s.registration(server)
+	}
+	if predecessor == nil {
+		return listing
+	}
+	listing.Predecessor = s.listed(predecessor.ID)
+	if successor := s.successor(predecessor); successor != "" {
+		listing.Successor, listing.Joined = s.registration(successor), s.state.Servers[successor].Status == agency.Good
+	}
+	return listing
+}
+
+func (s *clusterView) listed(server string) bool {
+	return slices.Contains(slices.Concat(s.state.DBServers, s.state.Coordinators, s.state.Singles), server)
+}
+
+func (s *clusterView) registration(server string) *v1alpha1.MemberRegistration {
+	return &v1alpha1.MemberRegistration{ID: server, Addresses: []string{s.state.Servers[server].Endpoint}}
+}
+
+// successor is the server that has another id at its predecessor's address; "": there is none.
+func (s *clusterView) successor(of *v1alpha1.MemberRegistration) string {
+	for _, id := range slices.Sorted(maps.Keys(s.servers())) {
+		server := s.state.Servers[id]
+		if id != of.ID && s.listed(id) && server.Status != agency.Lost && slices.Contains(of.Addresses, server.Endpoint) {
+			return id
+		}
+	}
+	return ""
+}
+
+// Leave takes a server off the deployment's list for good. One that has not failed, or that has shards by plan or in fact, is kept: the
+// supervision moves the shards of one that has failed to others, as soon as there is one that may have them.
+func (d *deployment) Leave(ctx context.Context, entry *v1alpha1.MemberRegistration) (missing string, err error) {
+	seen, err := d.servers(ctx)
+	if err != nil {
+		return "", err
+	}
+	if !seen.listed(entry.ID) {
+		return "", nil
+	}
+	if missing := seen.needed(entry.ID); missing != "" {
+		return missing, nil
+	}
+	body, err := json.Marshal(entry.ID)
+	if err != nil {
+		return "", fmt.Errorf("making a request: %w", err)
+	}
+	err = d.command(ctx, http.MethodPost, "/_admin/cluster/removeServer", body)
+	if refused, is := errors.AsType[*refusal](err); is {
+		switch refused.status {
+		case http.StatusNotFound: // another client was first
+			return "", nil
+		case http.StatusPreconditionFailed:
+			return "the coordinator keeps " + entry.ID + ": " + refused.message, nil
+		}
+	}
+	if err != nil {
+		return "", fmt.Errorf("removing server %s: %w", entry.ID, err)
+	}
+	return "", nil
+}
+
+// needed says why a server stays on the list; "": it need not.
+func (s *clusterView) needed(server string) string {
+	if health := s.state.Servers[server].Status; health != agency.Lost {
+		return fmt.Sprintf("the supervision's verdict on server %s is %q, and only one that has FAILED is removed", server, health)
+	}
+	if !slices.Contains(s.state.DBServers, server) {
+		return ""
+	}
+	if !s.state.PlanKnown || !s.state.CurrentKnown {
+		return "which shards server " + server + " has is not known"
+	}
+	use := s.state.Usage(server)
+	if shards := len(use.Planned) + len(use.Current); shards > 0 {
+		return fmt.Sprintf("server %s has %s by plan or in fact, until the supervision has moved them to others", server, text.Count(shards, "shard"))
+	}
+	return ""
+}
+
+// Join implements system.Membership: a server joins by itself, under an id that it makes with its empty disk.
+func (*deployment) Join(context.Context, *v1alpha1.MemberRegistration) (missing string, err error) {
+	return "", nil
+}

@@ -1,0 +1,118 @@
+package arangodb
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"usher.sh/usher/api/v1alpha1"
+	"usher.sh/usher/internal/eviction"
+	"usher.sh/usher/internal/system"
+	"usher.sh/usher/test/arangosim"
+)
+
+func (b *bench) listed(id string, predecessor *v1alpha1.MemberRegistration) system.Listing {
+	b.t.Helper()
+	listing, err := b.sys.(system.Membership).Listed(b.t.Context(), id, predecessor)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return listing
+}
+
+func (b *bench) takeOff(old *v1alpha1.MemberRegistration) string {
+	b.t.Helper()
+	missing, err := b.sys.(system.Membership).Leave(b.t.Context(), old)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return missing
+}
+
+// A coordinator has nothing but its id, which stays on the list when its pod is made anew.
+func TestACoordinatorLeavesTheList(t *testing.T) {
+	b := newBench(t, plain())
+	old := b.listed("CRDN-a", nil).Member
+	if old == nil || old.ID != "CRDN-a" {
+		t.Fatalf("it is listed as %+v", old)
+	}
+	if missing := b.takeOff(old); !strings.Contains(missing, `"GOOD", and only one that has FAILED is removed`) {
+		t.Errorf("while it runs: %q", missing)
+	}
+	b.sim.Kill(old.ID)
+	b.ticks(30)
+	if missing := b.takeOff(old); missing != "" {
+		t.Errorf("once it has failed: %q", missing)
+	}
+	if got := b.listed("CRDN-a", old); got.Predecessor || got.Member != nil {
+		t.Errorf("it is still listed: %+v", got)
+	}
+	if missing := b.takeOff(old); missing != "" {
+		t.Errorf("asked for again: %q", missing)
+	}
+	if asked := b.asked("/_admin/cluster/removeServer"); asked != 1 {
+		t.Errorf("it was asked for %d times", asked)
+	}
+}
+
+func TestTheCoordinatorRefuses(t *testing.T) {
+	for name, test := range map[string]struct {
+		status int
+		says   string
+		final  bool
+	}{
+		"another was first": {status: 404},
+		"it is needed":      {status: 412, says: "the coordinator keeps CRDN-a: it answered 412"},
+		"no rights":         {status: 403, says: "it does not allow this", final: true},
+		"not now":           {status: 503, says: "it is not ready"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t, plain())
+			old := b.listed("CRDN-a", nil).Member
+			b.sim.Kill(old.ID)
+			b.ticks(30)
+			b.sim.Inject(arangosim.Fault{Path: "/_admin/cluster/removeServer", Status: test.status, Body: `{"errorNum":1}`})
+			missing, err := b.sys.(system.Membership).Leave(t.Context(), old)
+			said := missing
+			if err != nil {
+				said = err.Error()
+			}
+			if !strings.Contains(said, test.says) || (said == "") != (test.says == "") || errors.Is(err, system.ErrTerminal) != test.final {
+				t.Errorf("it says %q, %v", missing, err)
+			}
+		})
+	}
+}
+
+// A dbserver that may be replaced is lost for good, and its successor joins at its address: in the end it is off the list, all of its shards are
+// on others, and nothing is lost.
+func TestPropertyReplacedDBServersLeaveTheList(t *testing.T) {
+	left := 0
+	rapid.Check(t, func(rt *rapid.T) {
+		b := newBench(t, families(rt))
+		old := b.listed(prmrA, nil).Member
+		if b.replace("dbserver", prmrA).Answer != eviction.Allowed {
+			return
+		}
+		b.sim.Wipe(prmrA)
+		b.ticks(rapid.IntRange(0, 40).Draw(rt, "ticks before its successor comes"))
+		fresh := b.sim.Renew(prmrA)
+		for range 30 {
+			b.takeOff(old)
+			b.ticks(rapid.IntRange(1, 5).Draw(rt, "ticks"))
+		}
+		got := b.listed(prmrA, old)
+		if got.Predecessor || !got.Joined || got.Successor.ID != fresh {
+			rt.Fatalf("all is well again, and: %+v; %q", got, b.takeOff(old))
+		}
+		if lost := b.sim.Lost(); len(lost) > 0 {
+			rt.Fatalf("lost %v", lost)
+		}
+		left++
+	})
+	if left == 0 {
+		t.Error("the inputs show nothing")
+	}
+}
