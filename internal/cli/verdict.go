@@ -97,6 +97,7 @@ func (o *whyOptions) whyGone(ctx context.Context, view snapshot.View, pod snapsh
 		page.Verdict = shownVerdict(&verdict)
 		page.Blockers = append(page.Blockers, blockersOf(&page, &verdict)...)
 	}
+	o.addReplacements(ctx, &page)
 	return o.printPods(show.WhyPods{One: true, Pods: []show.Why{page}})
 }
 

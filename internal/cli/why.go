@@ -143,6 +143,7 @@ func (o *whyOptions) Run(ctx context.Context) error {
 			return err
 		}
 		o.addFence(ctx, view, &answer)
+		o.addReplacements(ctx, &answer)
 		page.Pods = append(page.Pods, answer)
 	}
 	return o.printPods(page)

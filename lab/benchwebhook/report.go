@@ -17,7 +17,8 @@ type figures struct {
 }
 
 func (f *figures) loads() []*load {
-	return []*load{f.floor, f.reading, f.webhook, f.free, f.governed, f.fullSpeed, f.routers, f.members, f.crowdedReading, f.crowded, f.flooded}
+	all := []*load{f.floor, f.reading, f.webhook, f.free, f.governed, f.fullSpeed, f.routers, f.members, f.crowdedReading, f.crowded, f.flooded}
+	return slices.DeleteFunc(all, func(l *load) bool { return l == nil }) // what was skipped
 }
 
 func report(out io.Writer, f *figures) error {
@@ -35,6 +36,26 @@ func report(out io.Writer, f *figures) error {
 	for _, l := range f.loads() {
 		fmt.Fprintf(out, "%s: answers: %s; requests: %s\n", l.name, answered(l.answers), counted(l.requests))
 	}
+	f.memory(out)
+	fmt.Fprintf(out, "p99 of a server that answers at once: %s\n", ms(f.floor.quantile(0.99)))
+	fmt.Fprintf(out, "p99 of a server that reads the pods: %s\n", ms(f.reading.quantile(0.99)))
+	fmt.Fprintf(out, "p99 of a server that reads the pods, 20,000 pods: %s\n", ms(f.crowdedReading.quantile(0.99)))
+	fmt.Fprintf(out, "webhook p50: %s\n", ms(f.webhook.quantile(0.5)))
+	fmt.Fprintf(out, "webhook p99: %s\n", ms(f.webhook.quantile(0.99)))
+	fmt.Fprintf(out, "webhook p99, 20,000 pods: %s\n", ms(f.crowded.quantile(0.99)))
+	fmt.Fprintf(out, "apiserver p99, governed over free: %.2f\n", f.governed.quantile(0.99).Seconds()/f.free.quantile(0.99).Seconds())
+	fmt.Fprintf(out, "answers per second: %.0f\n", f.fullSpeed.perSecond())
+	if f.flooded != nil {
+		fmt.Fprintf(out, "manager memory, 150,000 pods: %s\n", mb(f.rested.peak))
+	}
+	return nil
+}
+
+// memory is about the cluster with the most pods.
+func (f *figures) memory(out io.Writer) {
+	if f.flooded == nil {
+		return
+	}
 	fmt.Fprintf(out, `
 memory of the larger replica, %d nodes and %d pods:
   while starting, at most: %s resident
@@ -44,16 +65,6 @@ memory of the larger replica, %d nodes and %d pods:
 
 `, allNodes, mostPods, mb(f.started.peak), mb(f.started.resident), mb(f.started.live),
 		mb(f.flooded.after.resident), mb(f.flooded.after.live), mb(f.flooded.after.peak), mb(f.rested.resident), mb(f.rested.live))
-	fmt.Fprintf(out, "p99 of a server that answers at once: %s\n", ms(f.floor.quantile(0.99)))
-	fmt.Fprintf(out, "p99 of a server that reads the pods: %s\n", ms(f.reading.quantile(0.99)))
-	fmt.Fprintf(out, "p99 of a server that reads the pods, 20,000 pods: %s\n", ms(f.crowdedReading.quantile(0.99)))
-	fmt.Fprintf(out, "webhook p50: %s\n", ms(f.webhook.quantile(0.5)))
-	fmt.Fprintf(out, "webhook p99: %s\n", ms(f.webhook.quantile(0.99)))
-	fmt.Fprintf(out, "webhook p99, 20,000 pods: %s\n", ms(f.crowded.quantile(0.99)))
-	fmt.Fprintf(out, "apiserver p99, governed over free: %.2f\n", f.governed.quantile(0.99).Seconds()/f.free.quantile(0.99).Seconds())
-	fmt.Fprintf(out, "answers per second: %.0f\n", f.fullSpeed.perSecond())
-	fmt.Fprintf(out, "manager memory, 150,000 pods: %s\n", mb(f.rested.peak))
-	return nil
 }
 
 func (l *load) allRequests() int {

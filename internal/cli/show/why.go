@@ -21,8 +21,10 @@ type Why struct {
 	// Unfounded says that the pod carries the label of governed pods in a namespace that no policy governs.
 	Unfounded bool
 	// Fence says what the fence of the pod's node waits for, "" where none is under way.
-	Fence    string
-	Commands Commands // how to type those that are named
+	Fence string
+	// Replacements says of each ReplacementRequest for its member how far it is.
+	Replacements []string
+	Commands      Commands // how to type those that are named
 }
 
 // Verdict is what is shown of an answer about a member.
@@ -104,10 +106,19 @@ func (w Why) Lines(width int, paint Paint) []string {
 	}
 	if w.mayGo() {
 		lines := append([]string{fmt.Sprintf("%s %s %s", who, paint.good("may"), w.deed())}, w.policyLine()...)
-		return append(lines, w.refusals(width, paint)...)
+		return append(append(lines, w.refusals(width, paint)...), w.replacements(width)...)
 	}
 	lines := append([]string{fmt.Sprintf("%s %s %s:", who, paint.bad("may not"), w.deed())}, w.policyLine()...)
-	return append(lines, BlockerLines(unrepeated(w.Blockers), w.Now, width, paint)...)
+	return append(append(lines, BlockerLines(unrepeated(w.Blockers), w.Now, width, paint)...), w.replacements(width)...)
+}
+
+// replacements are the requests for its member.
+func (w Why) replacements(width int) []string {
+	var lines []string
+	for _, line := range w.Replacements {
+		lines = append(lines, indented(w.Commands.In(clean(line)), "", width)...)
+	}
+	return lines
 }
 
 // refusals is what would keep the pod if its policies in mode Audit were enforced.
@@ -122,6 +133,7 @@ func (w Why) json() whyJSON {
 	return whyJSON{
 		Pod:  podJSON{Namespace: w.Pod.Namespace, Name: w.Pod.Name, UID: string(w.Pod.UID)},
 		Node: w.Pod.Node, MayGo: w.mayGo(), Blockers: blockersJSON(w.Blockers), Policy: w.Pod.Policy(), Verdict: w.verdictJSON(),
+		Replacements: w.Replacements,
 	}
 }
 
@@ -132,6 +144,8 @@ type whyJSON struct {
 	Blockers []blockerJSON `json:"blockers"`
 	Policy   string        `json:"policy,omitempty"`
 	Verdict  *verdictJSON  `json:"verdict,omitempty"`
+	// Replacements are sentences, one or more for each ReplacementRequest of the member.
+	Replacements []string `json:"replacements,omitempty"`
 }
 
 type verdictJSON struct {

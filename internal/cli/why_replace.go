@@ -1,0 +1,47 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+
+	"k8s.io/client-go/dynamic"
+
+	"usher.sh/usher/api/v1alpha1"
+	"usher.sh/usher/internal/cli/show"
+	"usher.sh/usher/internal/observe"
+	"usher.sh/usher/internal/text"
+)
+
+// addReplacements says which ReplacementRequests there are for a pod's member, how far they are and what they wait for. Without the right to read
+// them it adds nothing.
+func (o *whyOptions) addReplacements(ctx context.Context, answer *show.Why) {
+	if !o.replace || o.dump != "" {
+		return
+	}
+	config, err := restConfig(o.config)
+	if err != nil {
+		return
+	}
+	objects, err := dynamic.NewForConfig(config)
+	if err != nil {
+		return
+	}
+	requests, err := observe.Replacements{Client: objects, Namespace: answer.Pod.Namespace}.List(ctx)
+	if err != nil {
+		return
+	}
+	for _, q := range requests {
+		if !isFor(q, answer) {
+			continue
+		}
+		for _, line := range replacementLines(q) {
+			answer.Replacements = append(answer.Replacements, fmt.Sprintf("ReplacementRequest %s of %s: %s", text.Line(q.Name), text.Line(q.Spec.Requester), line))
+		}
+	}
+}
+
+// isFor reports whether a request is for the member of a pod, by the pod's name or by the member's.
+func isFor(q *v1alpha1.ReplacementRequest, answer *show.Why) bool {
+	verdict := answer.Verdict
+	return q.Status.PodName == answer.Pod.Name || verdict != nil && verdict.Member != "" && q.Spec.Member.ID == verdict.Member && q.Spec.Member.Role == verdict.Role
+}
