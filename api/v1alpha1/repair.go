@@ -18,7 +18,7 @@ type Repair struct {
 	// UnhealthyAfter is how long a condition must have stood, of all but NodeTainted.
 	// +optional
 	// +kubebuilder:default="2h"
-	// +kubebuilder:validation:XValidation:rule="self >= duration('0s') && self <= duration('8760h')",message="must be between 0s and 8760h"
+	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('0s') && duration(self) <= duration('8760h')",message="must be between 0s and 8760h"
 	UnhealthyAfter *metav1.Duration `json:"unhealthyAfter,omitempty"`
 	// UnhealthyConditions are those that count; none: all.
 	// +optional
@@ -38,7 +38,7 @@ type Repair struct {
 	// TaintedAfter is how long NodeTainted must have stood, after the time that the taint's entry gives.
 	// +optional
 	// +kubebuilder:default="30m"
-	// +kubebuilder:validation:XValidation:rule="self >= duration('0s') && self <= duration('8760h')",message="must be between 0s and 8760h"
+	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('0s') && duration(self) <= duration('8760h')",message="must be between 0s and 8760h"
 	TaintedAfter *metav1.Duration `json:"taintedAfter,omitempty"`
 	// StopAbove is how much may be unhealthy at once: above it nothing is replaced.
 	// +optional
@@ -84,7 +84,7 @@ type RepairTaint struct {
 	// After is how long a taint must be there for NodeTainted to be set. It stands then until the member is on another node, or a person has
 	// deleted the request for its replacement.
 	// +optional
-	// +kubebuilder:validation:XValidation:rule="self >= duration('0s') && self <= duration('8760h')",message="must be between 0s and 8760h"
+	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('0s') && duration(self) <= duration('8760h')",message="must be between 0s and 8760h"
 	After *metav1.Duration `json:"after,omitempty"`
 	// Action Ignore has taints of the key not count, although "*" would have them count.
 	// +optional
