@@ -168,6 +168,11 @@ type MemberRegistration struct {
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=1024
 	ID string `json:"id"`
+	// Cluster is the id of the list itself, where the system has one: of etcd, the cluster's in hexadecimal. What another list says is not
+	// believed.
+	// +optional
+	// +kubebuilder:validation:MaxLength=1024
+	Cluster string `json:"cluster,omitempty"`
 	// Addresses are where the other members reach it, and will reach its successor: of etcd, its peer URLs.
 	// +optional
 	// +listType=atomic

@@ -37,17 +37,24 @@ func (w *Replacements) Hold(ctx context.Context, seen *v1alpha1.ReplacementReque
 	return answers.Of(w.Client.Patch(ctx, changed, client.MergeFromWithOptions(seen, client.MergeFromWithOptimisticLock{}), client.FieldOwner(fieldManager)))
 }
 
-// Create creates a request for a policy, with which it goes. Conflict: it is there already.
+// Create creates a request for a policy, with which it goes. Conflict: it is there already, with the same spec.
 func (w *Replacements) Create(ctx context.Context, request *v1alpha1.ReplacementRequest, policy *v1alpha1.EvictionPolicy) answers.Answer {
 	created := request.DeepCopy()
 	created.OwnerReferences = []metav1.OwnerReference{{
 		APIVersion: v1alpha1.GroupVersion.String(), Kind: "EvictionPolicy", Name: policy.Name, UID: policy.UID,
 	}}
 	err := w.Client.Create(ctx, created, client.FieldOwner(fieldManager))
-	if apierrors.IsAlreadyExists(err) {
-		return answers.Answer{Code: answers.Conflict}
+	if !apierrors.IsAlreadyExists(err) {
+		return answers.Of(err)
 	}
-	return answers.Of(err)
+	var other v1alpha1.ReplacementRequest
+	if err := w.Client.Get(ctx, client.ObjectKeyFromObject(request), &other); err != nil {
+		return answers.Of(err)
+	}
+	if other.Spec != request.Spec {
+		return rejected("ReplacementRequest " + request.Name + " is there, and is for another member or requester: delete it")
+	}
+	return answers.Answer{Code: answers.Conflict}
 }
 
 // unhealthyPatch writes which members of a policy are unhealthy: null removes.

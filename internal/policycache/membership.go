@@ -20,13 +20,15 @@ func (k *Observer) Listed(ctx context.Context, source *Source, id string, predec
 	return listing, err
 }
 
-// Leave asks the source's system to take an entry off its list. What it has said before decides nothing any more.
+// Leave asks the source's system to take an entry off its list. What it has said before decides nothing any more, once it has.
 func (k *Observer) Leave(ctx context.Context, source *Source, entry *v1alpha1.MemberRegistration) (missing string, err error) {
-	defer k.Outdate(source.UID)
 	err = k.membership(ctx, source, func(ctx context.Context, m system.Membership) error {
 		missing, err = m.Leave(ctx, entry)
 		return err
 	})
+	if missing == "" { // also where it is not known whether it has
+		k.Outdate(source.UID)
+	}
 	return missing, err
 }
 

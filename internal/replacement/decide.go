@@ -97,7 +97,7 @@ func (d *decider) look() []candidate {
 		if record.Zone != "" {
 			zones[record.Zone] = true
 		}
-		if m.Marked && m.Facts.Excluded != Yes {
+		if m.Marked && !m.Held && m.Facts.Excluded != Yes {
 			d.begin(record.Zone)
 		}
 		if m.Paused == "" {
@@ -189,6 +189,9 @@ func (d *decider) blockers(c *candidate) []Blocker {
 		all = append(all, memberPaused(c.member.Paused))
 	} else if !c.seen {
 		all = append(all, notSeen(c.condition.Type))
+	}
+	if c.member.Unfit != nil {
+		all = append(all, *c.member.Unfit)
 	}
 	if d.Available != Yes {
 		all = append(all, systemUnavailable(d.Available == No))

@@ -19,6 +19,10 @@ type Member struct {
 	Record Record
 	// Marked: a ReplacementRequest stands for it, or its system or its operator is replacing it by itself.
 	Marked bool
+	// Held: its request waits for what may never come, and does not count as in flight.
+	Held bool
+	// Unfit is why it is not marked although it is due: nothing would be done for it. nil: something may be.
+	Unfit *Blocker
 	// Paused is why its health is not looked at for now: its zone is under maintenance, say. What was wrong before counts anew afterwards.
 	Paused string
 	// CancelTime is when the last request for its replacement was complete, or was withdrawn by a person; conditions count from then on.

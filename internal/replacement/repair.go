@@ -9,6 +9,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"usher.sh/usher/api/v1alpha1"
@@ -42,6 +43,10 @@ type Seen struct {
 	v1alpha1.MemberRef
 
 	Pod *snapshot.Pod // nil: there is none
+	// Judged: its role asks its system about it, which therefore knows it.
+	Judged bool
+	// Unfit is why no request for it could be carried out, whatever is waited for; nil: one could.
+	Unfit *Blocker
 }
 
 // RepairResult is what follows.
@@ -121,7 +126,7 @@ func (r *repairing) members() []Member {
 }
 
 func (r *repairing) member(key memberKey, seen *Seen) Member {
-	m := Member{MemberRef: seen.MemberRef, Marked: r.standing[key] != nil}
+	m := Member{MemberRef: seen.MemberRef, Marked: r.standing[key] != nil, Held: r.held(r.standing[key]), Unfit: r.unfit(seen)}
 	last := r.before[key]
 	if last != nil {
 		m.Record, m.CancelTime = recordOf(last), r.ended(last, m.Marked)
@@ -136,8 +141,36 @@ func (r *repairing) member(key memberKey, seen *Seen) Member {
 		if m.Node != "" {
 			m.Zone = cmp.Or(node.Zone, node.Name)
 		}
+		if m.Node != "" && m.Paused != "" { // it is known from then on where it was
+			m.Record.Node, m.Record.NodeUID = m.Node, node.UID
+		}
 	}
 	return m
+}
+
+// heldFor is how long a request that nothing was done for counts as in flight.
+const heldFor = 10 * time.Minute
+
+// held reports whether a request waits for something that may never come, and so keeps no other from being made. That not more go than may
+// at once, permits see to.
+func (r *repairing) held(q *v1alpha1.ReplacementRequest) bool {
+	if q == nil || q.Status.Step != v1alpha1.ReplacementWaiting || eviction.ReplacingFor(&r.Policy.Status, q.UID) >= 0 {
+		return false
+	}
+	return meta.IsStatusConditionTrue(q.Status.Conditions, v1alpha1.ConditionStalled) || r.Now.Sub(q.CreationTimestamp.Time) >= heldFor
+}
+
+// unfit is why no request for a member would be carried out; nil: one may be.
+func (r *repairing) unfit(seen *Seen) *Blocker {
+	if seen.Unfit != nil || seen.Pod == nil {
+		return seen.Unfit
+	}
+	if node := r.Nodes[seen.Pod.Node]; node != nil && node.Ready {
+		b := runs(seen.MemberRef, node.Name)
+		b.Remedy = fmt.Sprintf("mend it there; or have it leave its node, where it finds another: usher evict %s -n %s", seen.PodName, r.Policy.Namespace)
+		return &b
+	}
+	return nil
 }
 
 // ended is when the request that was written down was complete, or is not there any more; zero: it stands, or there was none.
@@ -156,18 +189,18 @@ func (r *repairing) ended(last *v1alpha1.UnhealthyMember, marked bool) time.Time
 	return time.Time{}
 }
 
-// pausedOn says why the health of members on a node is not looked at: a node that is cordoned is worked on, or about to be. One that is out of
-// service for good is not.
+// pausedOn says why the health of members on a node is not looked at: a node that is cordoned is worked on, or about to be. One that does not
+// report that it is ready may be lost, and what is done for its members waits for a proof in any case.
 func pausedOn(node *snapshot.Node) string {
 	lost := slices.ContainsFunc(node.Taints, func(t corev1.Taint) bool { return t.Key == corev1.TaintNodeOutOfService })
-	if !node.Unschedulable || lost {
+	if !node.Unschedulable || !node.Ready || lost {
 		return ""
 	}
 	return fmt.Sprintf("node %s is cordoned, and what happens on it may be its maintenance", node.Name)
 }
 
 func (r *repairing) facts(seen *Seen) Facts {
-	f := Facts{Reported: r.reported(seen.ID)}
+	f := Facts{Reported: r.reported(seen)}
 	pod := seen.Pod
 	switch {
 	case pod == nil && seen.PodName == "": // a request stands for it, and what it is to have is not known
@@ -184,14 +217,14 @@ func (r *repairing) facts(seen *Seen) Facts {
 	return f
 }
 
-func (r *repairing) reported(id string) Tristate {
+func (r *repairing) reported(seen *Seen) Tristate {
 	switch {
-	case !r.Asked || r.available() != Yes:
+	case !r.Asked || !seen.Judged || r.available() != Yes:
 		return Unknown
-	case r.Evidence.Members[id] == nil:
+	case r.Evidence.Members[seen.ID] == nil:
 		return No
 	case r.Reports != nil:
-		return r.Reports(r.Evidence.Members[id])
+		return r.Reports(r.Evidence.Members[seen.ID])
 	}
 	return Yes
 }

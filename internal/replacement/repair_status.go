@@ -46,7 +46,7 @@ func (r *repairing) unhealthy(members []Member, decision *Decision, made []v1alp
 	var all []v1alpha1.UnhealthyMember
 	for i := range members {
 		record := &decision.Records[i]
-		if len(record.Conditions) == 0 && len(record.Taints) == 0 {
+		if len(record.Conditions) == 0 && len(record.Taints) == 0 && members[i].Paused == "" { // of those on cordoned nodes, where they are
 			continue
 		}
 		key := keyOf(&members[i].MemberRef)
@@ -58,10 +58,19 @@ func (r *repairing) unhealthy(members []Member, decision *Decision, made []v1alp
 		all = append(all, u)
 	}
 	slices.SortStableFunc(all, func(a, b v1alpha1.UnhealthyMember) int { return oldest(&a).Compare(oldest(&b)) })
-	slices.SortStableFunc(all, func(a, b v1alpha1.UnhealthyMember) int {
-		return cmp.Compare(min(len(b.Conditions), 1), min(len(a.Conditions), 1))
-	})
+	slices.SortStableFunc(all, func(a, b v1alpha1.UnhealthyMember) int { return cmp.Compare(rank(&a), rank(&b)) })
 	return all[:min(len(all), mostUnhealthy)]
+}
+
+// rank puts what a person or repair has done before what is wrong, and that before what may become so.
+func rank(u *v1alpha1.UnhealthyMember) int {
+	switch {
+	case u.Request != "" || u.RequestEndTime != nil:
+		return 0
+	case len(u.Conditions) > 0:
+		return 1
+	}
+	return 2
 }
 
 func entryOf(m *Member, record *Record) v1alpha1.UnhealthyMember {

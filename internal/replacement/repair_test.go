@@ -7,6 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"pgregory.net/rapid"
 
@@ -25,10 +26,10 @@ func repaired(changes ...func(*RepairInput)) RepairInput {
 	}
 	in.Policy.Spec.Repair = &v1alpha1.Repair{Mode: v1alpha1.RepairAutomatic, UnhealthyAfter: &metav1.Duration{Duration: time.Hour}}
 	for _, n := range []string{"0", "1", "2"} {
-		in.Nodes["n"+n] = &snapshot.Node{Name: "n" + n, UID: "n" + "0", Zone: "z" + n, Ready: true}
+		in.Nodes["n"+n] = &snapshot.Node{Name: "n" + n, UID: types.UID("n" + n), Zone: "z" + n, Ready: true}
 		in.Members = append(in.Members, Seen{
-			MemberRef: v1alpha1.MemberRef{Role: "replica", ID: "db-" + n, PodName: "db-" + n},
-			Pod:       &snapshot.Pod{Namespace: "shop", Name: "db-" + n, Node: "n" + n, Phase: corev1.PodRunning, Ready: true},
+			MemberRef: v1alpha1.MemberRef{Role: "replica", ID: "db-" + n, PodName: "db-" + n}, Judged: true,
+			Pod: &snapshot.Pod{Namespace: "shop", Name: "db-" + n, Node: "n" + n, Phase: corev1.PodRunning, Ready: true},
 		})
 	}
 	for _, change := range changes {
@@ -65,6 +66,7 @@ func unready(i int) func(*RepairInput) {
 		pod := *in.Members[i].Pod
 		pod.Ready = false
 		in.Members[i].Pod = &pod
+		in.Nodes[pod.Node].Ready = false
 	}
 }
 
@@ -154,13 +156,31 @@ func TestRepairWaits(t *testing.T) {
 				in.Members[1].Pod = &snapshot.Pod{Name: "db-1", Node: "n1", Phase: corev1.PodRunning}
 			},
 			func(in *RepairInput) {
-				in.Nodes["n1"].Unschedulable, in.Nodes["n1"].Taints = true, []corev1.Taint{{Key: corev1.TaintNodeOutOfService}}
+				in.Nodes["n1"].Unschedulable, in.Nodes["n1"].Ready, in.Nodes["n1"].Taints = true, false, []corev1.Taint{{Key: corev1.TaintNodeOutOfService}}
 			},
 		}},
 		"it has no pod":              {given: []func(*RepairInput){func(in *RepairInput) { in.Members[1].Pod = nil }}},
 		"its system does not answer": {given: []func(*RepairInput){pending(1), func(in *RepairInput) { in.Asked = true }}, blockers: []string{"SystemUnavailable"}},
 		"its system has lost it": {given: []func(*RepairInput){func(in *RepairInput) {
 			in.Asked, in.Evidence = true, &eviction.Evidence{Members: map[string]expression.Facts{"db-0": {}, "db-2": {}}}
+		}}, blockers: []string{"PredecessorRuns"}},
+		"its system knows none of its role": {given: []func(*RepairInput){func(in *RepairInput) {
+			in.Asked, in.Evidence, in.Members[1].Judged = true, &eviction.Evidence{Members: map[string]expression.Facts{"db-0": {}, "db-2": {}}}, false
+		}}, none: true},
+		"no successor comes about": {given: []func(*RepairInput){pending(1), func(in *RepairInput) {
+			in.Members[1].Unfit = &Blocker{Reason: ProviderMissing, Message: "x", Remedy: "y"}
+		}}, blockers: []string{"ProviderMissing"}},
+		"it was drained from a cordoned node": {given: []func(*RepairInput){
+			func(in *RepairInput) { in.Nodes["n1"].Unschedulable = true; then(in, 0) }, pending(1),
+		}, none: true},
+		"another waits for what may never come": {given: []func(*RepairInput){pending(1), func(in *RepairInput) {
+			in.Requests = []v1alpha1.ReplacementRequest{{
+				ObjectMeta: metav1.ObjectMeta{Name: "x", CreationTimestamp: metav1.NewTime(noon.Add(-time.Hour))},
+				Spec: v1alpha1.ReplacementRequestSpec{
+					Requester: "person.usher.sh/anna", Source: v1alpha1.ReplacementSource{Name: "db"}, Member: v1alpha1.ReplacementMember{Role: "replica", ID: "db-0"},
+				},
+				Status: v1alpha1.ReplacementRequestStatus{Step: v1alpha1.ReplacementWaiting},
+			}}
 		}}},
 		"it does not do its work": {given: []func(*RepairInput){func(in *RepairInput) {
 			in.Asked, in.Evidence = true, &eviction.Evidence{Members: map[string]expression.Facts{"db-0": {"ok": true}, "db-1": {"ok": false}, "db-2": {"ok": true}}}
@@ -170,12 +190,12 @@ func TestRepairWaits(t *testing.T) {
 				}
 				return No
 			}
-		}}},
+		}}, blockers: []string{"PredecessorRuns"}},
 		"its node is tainted": {given: []func(*RepairInput){func(in *RepairInput) {
 			in.Policy.Spec.Repair.Taints = []v1alpha1.RepairTaint{{Key: "*", After: &metav1.Duration{}}}
 			in.Policy.Spec.Repair.TaintedAfter = &metav1.Duration{Duration: time.Minute}
 			in.Nodes["n1"].Taints = []corev1.Taint{taint}
-		}}},
+		}}, blockers: []string{"PredecessorRuns"}},
 		"its taint is ignored": {given: []func(*RepairInput){func(in *RepairInput) {
 			in.Policy.Spec.Repair.Taints = []v1alpha1.RepairTaint{{Key: "*", After: &metav1.Duration{}}, {Key: taint.Key, Action: v1alpha1.TaintIgnore}}
 			in.Nodes["n1"].Taints = []corev1.Taint{taint}

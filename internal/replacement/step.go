@@ -1,6 +1,7 @@
 package replacement
 
 import (
+	"fmt"
 	"slices"
 	"time"
 )
@@ -220,7 +221,15 @@ func (s *stepping) departed() {
 	for i := range s.Places {
 		if place := &s.Places[i]; s.mayRun(&place.Node) && place.Node.State == NodeAlive {
 			s.gone(place)
+			s.maintained(&place.Node)
 		}
+	}
+}
+
+// maintained blocks what repair has asked for where the node may only be worked on, and the member comes back with its data afterwards.
+func (s *stepping) maintained(node *Node) {
+	if s.Repair && node.Cordoned {
+		s.block(memberPaused(fmt.Sprintf("node %s, on which %s was, is cordoned and reports: it may be given back", node.Name, s.Member.ID)))
 	}
 }
 

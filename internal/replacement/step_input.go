@@ -15,6 +15,8 @@ type StepInput struct {
 	Member v1alpha1.MemberRef
 	// Namespace is that of the request, and of all that the set has.
 	Namespace string
+	// Repair: no person has asked for it.
+	Repair bool
 	// Cancelled: the request for it is being deleted.
 	Cancelled bool
 	// PermitTime is when it was written into the policy's status that the member is being replaced; zero: it is not there.
@@ -71,9 +73,11 @@ type Node struct {
 	Name  string
 	UID   types.UID // "": there is no such Node, or it was not read
 	State NodeState
-	Fence string    // the name of a fence that is under way and proves nothing yet; "": there is none
-	Since time.Time // that it is alive: its kubelet has reported without a gap
-	Until time.Time // when its kubelet has reported last
+	// Cordoned: nothing is scheduled there.
+	Cordoned bool
+	Fence    string    // the name of a fence that is under way and proves nothing yet; "": there is none
+	Since    time.Time // that it is alive: its kubelet has reported without a gap
+	Until    time.Time // when its kubelet has reported last
 }
 
 // NodeState is what is known of a node.

@@ -8,10 +8,11 @@ import (
 )
 
 var (
-	n1Off   = Node{Name: "n1", UID: "n1", State: NodeOff}
-	n1Lost  = Node{Name: "n1", UID: "n1", State: NodeLost}
-	n1Alive = Node{Name: "n1", UID: "n1", State: NodeAlive, Since: ago(time.Hour), Until: noon}
-	n2Alive = Node{Name: "n2", UID: "n2", State: NodeAlive, Since: ago(time.Hour), Until: noon}
+	n1Off        = Node{Name: "n1", UID: "n1", State: NodeOff}
+	n1Lost       = Node{Name: "n1", UID: "n1", State: NodeLost}
+	n1Alive      = Node{Name: "n1", UID: "n1", State: NodeAlive, Since: ago(time.Hour), Until: noon}
+	cordonedNode = Node{Name: "n1", UID: "n1", State: NodeAlive, Cordoned: true, Since: ago(time.Hour), Until: noon}
+	n2Alive      = Node{Name: "n2", UID: "n2", State: NodeAlive, Since: ago(time.Hour), Until: noon}
 )
 
 // lost is db-0, whose node n1 is proven off. The set has made a pod that finds no node, since the claim is bound to a volume on n1.
@@ -123,6 +124,8 @@ func TestStep(t *testing.T) {
 		"it was not seen to go":                {in: lost(was(Place{Node: n1Alive})), blockers: []Reason{NodeNotProvenOff}},
 		"it has just gone":                     {in: lost(was(Place{Node: n1Alive, GoneTime: ago(29 * time.Second)})), blockers: []Reason{PredecessorLeaving}, next: noon.Add(time.Second)},
 		"its node has just come back":          {in: lost(was(Place{Node: Node{Name: "n1", UID: "n1", State: NodeAlive, Since: ago(time.Second), Until: noon}, GoneTime: ago(time.Hour)})), blockers: []Reason{PredecessorLeaving}, next: noon.Add(29 * time.Second)},
+		"its node is cordoned":                 {in: lost(permitted, was(Place{Node: cordonedNode, GoneTime: ago(time.Hour)})), actions: []Action{begins}},
+		"repair leaves it where that is so":    {in: lost(permitted, was(Place{Node: cordonedNode, GoneTime: ago(time.Hour)}), func(in *StepInput) { in.Repair = true }), blockers: []Reason{MemberPaused}, next: noon.Add(59 * time.Second)},
 		"it has been gone for long":            {in: lost(permitted, was(Place{Node: n1Alive, GoneTime: ago(30 * time.Second)})), actions: []Action{begins}},
 		"its volume cannot be read":            {in: lost(claim(func(c *Claim) { c.Known = false })), blockers: []Reason{VolumeNotKnown}},
 		"its volume need not be known":         {in: lost(permitted, claim(func(c *Claim) { c.Known = false }), func(in *StepInput) { in.Retain = false }), actions: []Action{begins}},

@@ -54,7 +54,7 @@ func repairDisabled(member string) Blocker {
 }
 
 func memberPaused(why string) Blocker {
-	return waiting(MemberPaused, why, "wait until that is over")
+	return waiting(MemberPaused, why, "wait until that is over, or replace it for good: usher replace")
 }
 
 func notSeen(condition ConditionType) Blocker {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 
+	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -29,12 +30,26 @@ func (h *policyHandler) Handle(ctx context.Context, request admission.Request) a
 		response.Result = &status
 		return response
 	}
-	if policy.Spec.Repair != nil && policy.Spec.Repair.Mode == v1alpha1.RepairAutomatic {
+	if asksForRepair(request.OldObject.Raw, &policy) {
 		if refused := h.review(ctx, &request, replacementRights(request.Namespace), "spec.repair with mode Automatic"); refused != nil {
 			return *refused
 		}
 	}
 	return admission.Allowed("").WithWarnings(h.warnings(ctx, request.Namespace, &policy)...)
+}
+
+// asksForRepair reports whether a policy has members replaced that it had not replaced before. Before is empty where there was none.
+func asksForRepair(before []byte, policy *v1alpha1.EvictionPolicy) bool {
+	if policy.Spec.Repair == nil || policy.Spec.Repair.Mode != v1alpha1.RepairAutomatic {
+		return false
+	}
+	var old v1alpha1.EvictionPolicy
+	if len(before) == 0 || json.Unmarshal(before, &old) != nil {
+		return true
+	}
+	is, was := policy.Spec, old.Spec
+	is.Suspend, was.Suspend = false, false // whoever may write the policy may stop it
+	return !equality.Semantic.DeepEqual(is, was)
 }
 
 // mostSpec bounds what a policy takes in each replica's memory, in bytes of its spec as JSON. Nothing of a spec can be left out there,

@@ -24,7 +24,7 @@ type Why struct {
 	Fence string
 	// Replacements says of each ReplacementRequest for its member how far it is.
 	Replacements []string
-	Commands      Commands // how to type those that are named
+	Commands     Commands // how to type those that are named
 }
 
 // Verdict is what is shown of an answer about a member.

@@ -3,6 +3,7 @@ package repair
 import (
 	"context"
 	"fmt"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -28,8 +29,9 @@ func (r *reconciler) gather(ctx context.Context, policy *v1alpha1.EvictionPolicy
 	there := map[string]bool{}
 	for _, pod := range pods {
 		there[pod.Name] = true
-		if m, is := memberOf(compiled, pod); is {
-			in.Members = append(in.Members, replacement.Seen{MemberRef: m, Pod: pod})
+		if seen, is := seenOf(policy, compiled, pod); is {
+			seen.Pod = pod
+			in.Members = append(in.Members, seen)
 		}
 	}
 	if err := r.missing(ctx, policy, there, &in); err != nil {
@@ -39,57 +41,105 @@ func (r *reconciler) gather(ctx context.Context, policy *v1alpha1.EvictionPolicy
 		return in, err
 	}
 	r.evidence(policy, &in)
-	var requests v1alpha1.ReplacementRequestList
-	if err := r.live.List(ctx, &requests, client.InNamespace(policy.Namespace)); err != nil {
-		return in, fmt.Errorf("listing requests: %w", err)
+	in.Requests, err = r.requests(ctx, policy)
+	return in, err
+}
+
+// requests are those of the policy, by the cache. Of those that are written down and that it does not have it is asked whether they are there.
+func (r *reconciler) requests(ctx context.Context, policy *v1alpha1.EvictionPolicy) ([]v1alpha1.ReplacementRequest, error) {
+	var list v1alpha1.ReplacementRequestList
+	if err := r.client.List(ctx, &list, client.InNamespace(policy.Namespace), client.UnsafeDisableDeepCopy); err != nil {
+		return nil, fmt.Errorf("listing requests: %w", err)
 	}
-	for i := range requests.Items {
-		if requests.Items[i].Spec.Source.Name == policy.Name {
-			in.Requests = append(in.Requests, requests.Items[i])
+	var all []v1alpha1.ReplacementRequest
+	known := map[string]bool{}
+	for i := range list.Items {
+		if list.Items[i].Spec.Source.Name == policy.Name {
+			all, known[list.Items[i].Name] = append(all, list.Items[i]), true
 		}
 	}
-	return in, nil
-}
-
-func memberOf(policy *eviction.Policy, pod *snapshot.Pod) (v1alpha1.MemberRef, bool) {
-	claim, claims := policy.Claim(pod)
-	if !claims || claim.Role == nil || claim.Error != "" {
-		return v1alpha1.MemberRef{}, false
+	for i := range policy.Status.Unhealthy {
+		name := policy.Status.Unhealthy[i].Request
+		if name == "" || known[name] {
+			continue
+		}
+		var request v1alpha1.ReplacementRequest
+		err := r.live.Get(ctx, client.ObjectKey{Namespace: policy.Namespace, Name: name}, &request)
+		switch {
+		case apierrors.IsNotFound(err):
+		case err != nil:
+			return nil, fmt.Errorf("reading request %s: %w", name, err)
+		default:
+			all = append(all, request)
+		}
 	}
-	return claim.Ref(pod), true
+	return all, nil
 }
 
-// mostOrdinals is how many pods of one set are looked at.
-const mostOrdinals = 10_000
+// seenOf is the member that a pod is, whether the pod is there or not.
+func seenOf(policy *v1alpha1.EvictionPolicy, compiled *eviction.Policy, pod *snapshot.Pod) (replacement.Seen, bool) {
+	claim, claims := compiled.Claim(pod)
+	if !claims || claim.Role == nil || claim.Error != "" {
+		return replacement.Seen{}, false
+	}
+	seen := replacement.Seen{MemberRef: claim.Ref(pod), Judged: len(claim.Role.Evict.Rules)+len(claim.Role.Replace.Rules) > 0}
+	provided := claim.Entry >= 0 && claim.Entry < len(policy.Spec.Members) && policy.Spec.Members[claim.Entry].Provider != nil
+	if !provided || claim.Role.Replace.Successor == v1alpha1.SuccessorNone {
+		b := replacement.NoProvider(policy.Name, claim.Role.Name)
+		seen.Unfit = &b
+	}
+	return seen, true
+}
+
+// Limits of what is looked at for pods that are not there. What a namespace has beyond is not known to be missing.
+const (
+	mostSets    = 100
+	mostMissing = 200
+	setsAtOnce  = 10
+)
 
 // missing adds the members whose StatefulSets have no pod for them. Without the right to read StatefulSets none is known to be missing.
 func (r *reconciler) missing(ctx context.Context, policy *v1alpha1.EvictionPolicy, there map[string]bool, in *replacement.RepairInput) error {
-	var sets appsv1.StatefulSetList
-	err := r.live.List(ctx, &sets, client.InNamespace(policy.Namespace))
-	if apierrors.IsForbidden(err) {
-		return nil
-	}
-	if err != nil {
-		return fmt.Errorf("listing StatefulSets: %w", err)
-	}
 	compiled := r.Gatherer.Policies.Compiled(policy)
-	for i := range sets.Items {
-		set := &sets.Items[i]
-		if set.DeletionTimestamp != nil {
-			continue
+	left, next := mostMissing, ""
+	for range mostSets / setsAtOnce {
+		var sets appsv1.StatefulSetList
+		err := r.live.List(ctx, &sets, client.InNamespace(policy.Namespace), client.Limit(setsAtOnce), client.Continue(next))
+		if apierrors.IsForbidden(err) {
+			return nil
 		}
-		first, replicas := observe.Ordinals(set)
-		for ordinal := first; ordinal < first+min(replicas, mostOrdinals); ordinal++ {
-			if there[fmt.Sprintf("%s-%d", set.Name, ordinal)] {
-				continue
+		if err != nil {
+			return fmt.Errorf("listing StatefulSets: %w", err)
+		}
+		for i := range sets.Items {
+			for _, ordinal := range absent(&sets.Items[i], there, &left) {
+				made := policycache.Facts(observe.MadePod(&sets.Items[i], ordinal))
+				if seen, is := seenOf(policy, compiled, made); is {
+					in.Members = append(in.Members, seen)
+				}
 			}
-			made := policycache.Facts(observe.MadePod(set, ordinal))
-			if m, is := memberOf(compiled, made); is {
-				in.Members = append(in.Members, replacement.Seen{MemberRef: m})
-			}
+		}
+		if next = sets.Continue; next == "" || left <= 0 {
+			return nil
 		}
 	}
 	return nil
+}
+
+// absent are the ordinals for which a set has no pod, as many as are left.
+func absent(set *appsv1.StatefulSet, there map[string]bool, left *int) []int {
+	if set.DeletionTimestamp != nil {
+		return nil
+	}
+	var all []int
+	first, replicas := observe.Ordinals(set)
+	for ordinal := first; ordinal < first+replicas && *left > 0; ordinal++ {
+		if !there[fmt.Sprintf("%s-%d", set.Name, ordinal)] {
+			all = append(all, ordinal)
+			*left--
+		}
+	}
+	return all
 }
 
 // nodes reads those on which members are, or were last.
@@ -115,7 +165,11 @@ func (r *reconciler) nodes(ctx context.Context, in *replacement.RepairInput) err
 	return nil
 }
 
-// evidence is what the system has said last, where that is recent enough to decide. Members of system kubernetes are their pods.
+// idle is more than how seldom a system is asked while nothing else wants to know: what is wrong has to stand for longer in any case, and what is
+// removed is decided upon by what it says then.
+const idle = time.Minute
+
+// evidence is what the system has said last, where that is recent enough. Members of system kubernetes are their pods.
 func (r *reconciler) evidence(policy *v1alpha1.EvictionPolicy, in *replacement.RepairInput) {
 	source := r.Gatherer.Policies.Source(policy)
 	kind, known := r.Gatherer.Observer.Kind(source)
@@ -123,7 +177,7 @@ func (r *reconciler) evidence(policy *v1alpha1.EvictionPolicy, in *replacement.R
 		return
 	}
 	in.Asked = true
-	if evidence := r.Gatherer.Observer.Known(source); evidence != nil && in.Now.Sub(evidence.Observed) <= 2*source.MaxAge() {
+	if evidence := r.Gatherer.Observer.Known(source); evidence != nil && in.Now.Sub(evidence.Observed) <= source.MaxAge()+idle {
 		in.Evidence = evidence
 	}
 	if kind.Reports != nil {

@@ -28,16 +28,17 @@ func (r *reconciler) reconcile(ctx context.Context, key reconcile.Request) (reco
 	policy := &v1alpha1.EvictionPolicy{}
 	err := r.client.Get(ctx, key.NamespacedName, policy)
 	if apierrors.IsNotFound(err) {
+		r.forget(key.NamespacedName)
 		return reconcile.Result{}, nil
 	}
 	if err != nil {
 		return reconcile.Result{}, fmt.Errorf("reading policy: %w", err)
 	}
 	if policy.Spec.Repair == nil || policy.DeletionTimestamp != nil || policy.Spec.Audited() {
-		r.forget(policy.UID)
+		r.forget(key.NamespacedName)
 		return r.write(ctx, policy, nil, 0)
 	}
-	if wait := r.early(policy); wait > 0 {
+	if wait := r.early(key.NamespacedName); wait > 0 {
 		return reconcile.Result{RequeueAfter: wait}, nil
 	}
 	// What was written down last decides what is due: past the cache, which may not have it yet.

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
@@ -39,7 +38,7 @@ type reconciler struct {
 	live   client.Reader
 
 	mu     sync.Mutex
-	looked map[types.UID]time.Time // by policy
+	looked map[client.ObjectKey]time.Time // by policy
 }
 
 // workers are few: a look at a policy is one at all its members.
@@ -47,7 +46,7 @@ const workers, workersEach = 4, 1
 
 // Controller returns the controller of policies whose members are repaired.
 func Controller(mgr ctrl.Manager, o Options) wiring.Controller {
-	r := &reconciler{Options: o, client: mgr.GetClient(), live: mgr.GetAPIReader(), looked: map[types.UID]time.Time{}}
+	r := &reconciler{Options: o, client: mgr.GetClient(), live: mgr.GetAPIReader(), looked: map[client.ObjectKey]time.Time{}}
 	return wiring.Controller{
 		Name: "repair", Workers: workers, WorkersEach: workersEach, Reconcile: r.reconcile, Observed: r.itself,
 		Watches: []wiring.Watch{
@@ -103,23 +102,27 @@ func (r *reconciler) itself(ctx context.Context, o client.Object) []reconcile.Re
 }
 
 func (r *reconciler) policiesOfPod(ctx context.Context, pod client.Object) []reconcile.Request {
-	return r.repaired(ctx, pod.GetNamespace())
+	return r.repaired(ctx, pod.GetNamespace(), func(*v1alpha1.EvictionPolicy) bool { return true })
 }
 
-// policiesOnNode returns the policies of the namespaces that have pods on the node.
-func (r *reconciler) policiesOnNode(ctx context.Context, _ client.Object) []reconcile.Request {
-	return r.repaired(ctx, "")
+// policiesOnNode returns the policies to which a taint or a cordon of a node may mean something.
+func (r *reconciler) policiesOnNode(ctx context.Context, o client.Object) []reconcile.Request {
+	node, ok := o.(*corev1.Node)
+	cordoned := ok && node.Spec.Unschedulable // where its members are has to be known before they have left
+	return r.repaired(ctx, "", func(policy *v1alpha1.EvictionPolicy) bool {
+		return cordoned || len(policy.Spec.Repair.Taints) > 0 || len(policy.Status.Unhealthy) > 0
+	})
 }
 
 // repaired returns the keys of the policies of a namespace, or of all (""), whose members are repaired.
-func (r *reconciler) repaired(ctx context.Context, namespace string) []reconcile.Request {
+func (r *reconciler) repaired(ctx context.Context, namespace string, is func(*v1alpha1.EvictionPolicy) bool) []reconcile.Request {
 	policies, err := r.Gatherer.Policies.All(ctx, namespace)
 	if err != nil {
 		log.FromContext(ctx).Error(err, "an event wakes no repair")
 	}
 	var keys []reconcile.Request
 	for _, policy := range policies {
-		if policy.Spec.Repair != nil {
+		if policy.Spec.Repair != nil && is(policy) {
 			keys = append(keys, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(policy)})
 		}
 	}
@@ -127,19 +130,19 @@ func (r *reconciler) repaired(ctx context.Context, namespace string) []reconcile
 }
 
 // early returns how long it is until a policy may be looked at again, since each look is one at all its members; zero: it may be now, and is.
-func (r *reconciler) early(policy *v1alpha1.EvictionPolicy) time.Duration {
+func (r *reconciler) early(policy client.ObjectKey) time.Duration {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	now := r.Now()
-	if next := r.looked[policy.UID].Add(pause); next.After(now) {
+	if next := r.looked[policy].Add(pause); next.After(now) {
 		return next.Sub(now)
 	}
-	r.looked[policy.UID] = now
+	r.looked[policy] = now
 	return 0
 }
 
-func (r *reconciler) forget(uid types.UID) {
+func (r *reconciler) forget(policy client.ObjectKey) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	delete(r.looked, uid)
+	delete(r.looked, policy)
 }

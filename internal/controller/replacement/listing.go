@@ -22,7 +22,8 @@ func (r *reconciler) kind(policy *v1alpha1.EvictionPolicy) system.Kind {
 // listing asks for what the system's list of members has, where a successor is another entry of it than its predecessor.
 func (r *reconciler) listing(ctx context.Context, l *look) {
 	kind, list, predecessor := r.kind(l.policy), &l.in.System, l.in.Progress.Registration
-	if predecessor == nil && (l.role == nil || l.role.Replace.Successor != v1alpha1.SuccessorNewIdentity || kind.Joins == nil) {
+	begun := l.in.Progress.Phase != replacement.Waiting
+	if predecessor == nil && (begun || l.role == nil || l.role.Replace.Successor != v1alpha1.SuccessorNewIdentity || kind.Joins == nil) {
 		return
 	}
 	list.Listed, list.LeavesLast, list.Left, list.Joined = true, kind.LeavesLast, replacement.Unknown, replacement.Unknown

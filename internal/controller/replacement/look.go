@@ -55,7 +55,7 @@ func (l *look) unread(what string, err error, remedy string) {
 func (r *reconciler) look(ctx context.Context, request *v1alpha1.ReplacementRequest) (*look, error) {
 	l := &look{request: request, places: request.Status.Places, nodes: map[string]replacement.Node{}, entryAt: -1}
 	l.in = replacement.StepInput{
-		Now: r.Now(), Namespace: request.Namespace, Cancelled: request.DeletionTimestamp != nil, Progress: replacement.ProgressOf(&request.Status),
+		Now: r.Now(), Namespace: request.Namespace, Repair: request.Spec.Requester == replacement.RepairRequester, Cancelled: request.DeletionTimestamp != nil, Progress: replacement.ProgressOf(&request.Status),
 		Member: v1alpha1.MemberRef{Role: request.Spec.Member.Role, ID: request.Spec.Member.ID},
 		System: replacement.Membership{Left: replacement.Yes, Joined: replacement.Yes},
 	}

@@ -219,7 +219,7 @@ func (r *reconciler) readNode(ctx context.Context, name string) (replacement.Nod
 		return found, fmt.Errorf("reading node %s: %w", name, err)
 	}
 	facts := observe.LostNodeFacts(&node)
-	found.UID, found.Since, found.State = node.UID, facts.Since, replacement.NodeLost
+	found.UID, found.Since, found.State, found.Cordoned = node.UID, facts.Since, replacement.NodeLost, node.Spec.Unschedulable
 	switch facts.Ready {
 	case corev1.ConditionTrue:
 		found.State = replacement.NodeAlive

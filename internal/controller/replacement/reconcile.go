@@ -89,9 +89,10 @@ func (r *reconciler) carryOut(ctx context.Context, seen *look, result *replaceme
 		case answer.Code == answers.Conflict, answer.Code == answers.Gone: // it is another by now: nothing goes on by what was seen
 			return reconcile.Result{RequeueAfter: soon}, r.Gatherer.Refresh(ctx, seen.policyKey())
 		}
-		result.Blockers = append(result.Blockers, r.refused(seen, action, &answer))
+		refused := r.refused(seen, action, &answer)
+		result.Blockers = append(result.Blockers, refused)
 		after := later
-		if answer.Code == answers.RefusedForNow {
+		if was := lastOf(seen.request, refused.Reason); answer.Code == answers.RefusedForNow && was != refused.Message { // it makes progress
 			after = unwatched
 		}
 		return r.report(ctx, seen, result, nil, after)
@@ -100,6 +101,16 @@ func (r *reconciler) carryOut(ctx context.Context, seen *look, result *replaceme
 		return reconcile.Result{RequeueAfter: soon}, nil
 	}
 	return r.report(ctx, seen, result, nil, next(seen, result))
+}
+
+// lastOf is what a request waited for, for the same reason, at the last look; "": for nothing.
+func lastOf(request *v1alpha1.ReplacementRequest, reason replacement.Reason) string {
+	for i := range request.Status.Blockers {
+		if request.Status.Blockers[i].Reason == string(reason) {
+			return request.Status.Blockers[i].Message
+		}
+	}
+	return ""
 }
 
 // unbound reports whether no pod of the member was bound to a node since the look, just before a claim is deleted: its system was asked meanwhile.

@@ -67,7 +67,7 @@ func (s *clusterView) registration(server string) *v1alpha1.MemberRegistration {
 func (s *clusterView) successor(of *v1alpha1.MemberRegistration) string {
 	for _, id := range slices.Sorted(maps.Keys(s.servers())) {
 		server := s.state.Servers[id]
-		if id != of.ID && s.listed(id) && server.Status != agency.Lost && slices.Contains(of.Addresses, server.Endpoint) {
+		if id != of.ID && s.listed(id) && server.Endpoint != "" && server.Status != agency.Lost && slices.Contains(of.Addresses, server.Endpoint) {
 			return id
 		}
 	}

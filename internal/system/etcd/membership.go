@@ -15,38 +15,53 @@ var _ system.Membership = (*cluster)(nil)
 
 // Listed reads the list of members as a quorum has it.
 func (c *cluster) Listed(ctx context.Context, id string, predecessor *v1alpha1.MemberRegistration) (system.Listing, error) {
-	l, err := c.look(ctx)
+	l, v, err := c.lookFor(ctx, predecessor)
 	if err != nil {
 		return system.Listing{}, err
 	}
-	v := judge(l)
 	var listing system.Listing
 	if m := v.named(id); m != nil {
-		listing.Member = registration(m)
+		listing.Member = registration(l, m)
 	}
 	if predecessor == nil {
 		return listing, nil
 	}
 	listing.Predecessor = v.registered(predecessor) != nil
 	if successor := v.successor(predecessor); successor != nil {
-		listing.Successor, listing.Joined = registration(successor), successor.Name != "" && !successor.Learner
+		listing.Successor, listing.Joined = registration(l, successor), successor.Name != "" && !successor.Learner
 	}
 	return listing, nil
+}
+
+// lookFor looks at the cluster that an entry (nil: none yet) is of. Endpoints that lead to several clusters are those of none.
+func (c *cluster) lookFor(ctx context.Context, entry *v1alpha1.MemberRegistration) (*clusterRead, *view, error) {
+	l, err := c.look(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, r := range l.said {
+		if r.listErr == nil && r.list.Cluster != l.list.Cluster {
+			return nil, nil, fmt.Errorf("the endpoints lead to two clusters, %s and %s", hexID(l.list.Cluster), hexID(r.list.Cluster))
+		}
+	}
+	if entry != nil && entry.Cluster != hexID(l.list.Cluster) {
+		return nil, nil, fmt.Errorf("cluster %s answers, and the member was one of cluster %s", hexID(l.list.Cluster), entry.Cluster)
+	}
+	return l, judge(l), nil
 }
 
 // Leave removes a member from the cluster, which costs it a vote: only while all others with a vote are healthy and a quorum of what then
 // remains has caught up. The leader's strict-reconfig-check is no substitute: it counts members that are connected.
 func (c *cluster) Leave(ctx context.Context, entry *v1alpha1.MemberRegistration) (missing string, err error) {
-	l, err := c.look(ctx)
+	l, v, err := c.lookFor(ctx, entry)
 	if err != nil {
 		return "", err
 	}
-	v := judge(l)
 	member := v.registered(entry)
 	if member == nil {
 		return "", nil
 	}
-	if missing := v.indispensable(member, c.maxLag); missing != "" {
+	if missing := v.indispensable(member, l, c.maxLag); missing != "" {
 		return missing, nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, c.share(ctx, 1))
@@ -55,12 +70,17 @@ func (c *cluster) Leave(ctx context.Context, entry *v1alpha1.MemberRegistration)
 }
 
 // indispensable says why a member may not leave the list now; "": it may.
-func (v *view) indispensable(member *memberState, maxLag int64) string {
+func (v *view) indispensable(member *memberState, l *clusterRead, maxLag int64) string {
+	asked := slices.ContainsFunc(l.said, func(r response) bool { return slices.Contains(member.ClientURLs, r.url) })
 	switch others := unhealthy(v.others(member)); {
-	case v.leader == nil:
-		return "the voters do not agree who leads"
+	case v.leader == nil || !v.leader.answered():
+		return "no leader answers on which the voters agree"
+	case v.called[member.ID]:
+		return member.label() + " is named as the leader"
 	case member.answered():
 		return fmt.Sprintf("%s answers at %s: it runs", member.label(), member.url)
+	case member.Name != "" && !asked:
+		return "none of the client URLs of " + member.label() + " may be asked whether it runs"
 	case member.Learner:
 		return ""
 	case len(others) > 0:
@@ -74,17 +94,16 @@ func (v *view) indispensable(member *memberState, maxLag int64) string {
 // Join adds the successor as a learner at its predecessor's peer URLs, and promotes it once it has caught up: until then the others' quorum is
 // what it was.
 func (c *cluster) Join(ctx context.Context, predecessor *v1alpha1.MemberRegistration) (missing string, err error) {
-	l, err := c.look(ctx)
+	_, v, err := c.lookFor(ctx, predecessor)
 	if err != nil {
 		return "", err
 	}
-	v := judge(l)
 	successor := v.successor(predecessor)
 	ctx, cancel := context.WithTimeout(ctx, c.share(ctx, 1))
 	defer cancel()
 	switch {
-	case v.leader == nil:
-		return "the voters do not agree who leads", nil
+	case v.leader == nil || !v.leader.answered():
+		return "no leader answers on which the voters agree", nil
 	case v.registered(predecessor) != nil:
 		return "its predecessor is still on the list of members", nil
 	case successor == nil && len(predecessor.Addresses) == 0:
@@ -96,7 +115,7 @@ func (c *cluster) Join(ctx context.Context, predecessor *v1alpha1.MemberRegistra
 		return fmt.Sprintf("it is on the list as %s, and has not started yet", hexID(successor.ID)), nil
 	case !successor.Learner:
 		return "", nil
-	case !successor.answered():
+	case !successor.answered() || !successor.healthy():
 		return successor.label() + " " + successor.why, nil
 	case !successor.caughtUp(c.maxLag):
 		return fmt.Sprintf("it catches up as a learner, and is %d entries behind", successor.lag), nil
@@ -128,8 +147,8 @@ func (v *view) successor(of *v1alpha1.MemberRegistration) *memberState {
 	return v.members[at]
 }
 
-func registration(s *memberState) *v1alpha1.MemberRegistration {
-	return &v1alpha1.MemberRegistration{ID: hexID(s.ID), Addresses: slices.Sorted(slices.Values(s.PeerURLs))}
+func registration(l *clusterRead, s *memberState) *v1alpha1.MemberRegistration {
+	return &v1alpha1.MemberRegistration{ID: hexID(s.ID), Cluster: hexID(l.list.Cluster), Addresses: slices.Sorted(slices.Values(s.PeerURLs))}
 }
 
 // refused names what the cluster has refused; nil stays nil.

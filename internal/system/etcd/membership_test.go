@@ -108,7 +108,7 @@ func TestLeaveIsRefused(t *testing.T) {
 				s.Write("w")
 			}
 		}, "other voters are behind: c"},
-		{"no agreement", func(s *etcdsim.Cluster) { s.Misbehave(etcdsim.URL("c"), etcdsim.Mistaken) }, "do not agree who leads"},
+		{"no agreement", func(s *etcdsim.Cluster) { s.Misbehave(etcdsim.URL("c"), etcdsim.Mistaken) }, "no leader answers"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			sim := etcdsim.New("a", "b", "c", "d", "e")
@@ -219,6 +219,9 @@ func TestTemplatesThatJoin(t *testing.T) {
 		{"a script", corev1.Container{Command: []string{"sh", "-c"}, Args: []string{"exec etcd --name $NAME \\\n  --initial-cluster-state \"existing\" \\\n --x"}}, true},
 		{"a longer word", corev1.Container{Args: []string{"--initial-cluster-state=existing-not"}}, false},
 		{"a variable", corev1.Container{Env: []corev1.EnvVar{{Name: "ETCD_INITIAL_CLUSTER_STATE", Value: "existing"}}}, true},
+		{"an argument after the variable", corev1.Container{Args: []string{"--initial-cluster-state=new"}, Env: []corev1.EnvVar{{Name: "ETCD_INITIAL_CLUSTER_STATE", Value: "existing"}}}, false},
+		{"the last argument", corev1.Container{Args: []string{"--initial-cluster-state=new", "--initial-cluster-state=existing"}}, true},
+		{"the last argument has no value", corev1.Container{Args: []string{"--initial-cluster-state"}}, false},
 		{"another variable", corev1.Container{Env: []corev1.EnvVar{{Name: "ETCD_INITIAL_CLUSTER_STATE", Value: "new"}}}, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
