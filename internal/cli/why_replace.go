@@ -3,7 +3,9 @@ package cli
 import (
 	"context"
 	"fmt"
+	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/dynamic"
 
 	"usher.sh/usher/api/v1alpha1"
@@ -11,6 +13,9 @@ import (
 	"usher.sh/usher/internal/observe"
 	"usher.sh/usher/internal/text"
 )
+
+// toldFor is how long a request that is over is told of.
+const toldFor = time.Hour
 
 // addReplacements says which ReplacementRequests there are for a pod's member, how far they are and what they wait for. Without the right to read
 // them it adds nothing.
@@ -27,11 +32,15 @@ func (o *whyOptions) addReplacements(ctx context.Context, answer *show.Why) {
 		return
 	}
 	requests, err := observe.Replacements{Client: objects, Namespace: answer.Pod.Namespace}.List(ctx)
-	if err != nil {
+	switch {
+	case apierrors.IsForbidden(err), apierrors.IsNotFound(err):
+		return
+	case err != nil:
+		answer.Replacements = []string{"whether a ReplacementRequest stands for it could not be read: " + text.Line(err.Error())}
 		return
 	}
 	for _, q := range requests {
-		if !isFor(q, answer) {
+		if !isFor(q, answer) || q.Status.Over() && q.Status.StepTime != nil && answer.Now.Sub(q.Status.StepTime.Time) > toldFor {
 			continue
 		}
 		for _, line := range replacementLines(q) {
@@ -43,5 +52,8 @@ func (o *whyOptions) addReplacements(ctx context.Context, answer *show.Why) {
 // isFor reports whether a request is for the member of a pod, by the pod's name or by the member's.
 func isFor(q *v1alpha1.ReplacementRequest, answer *show.Why) bool {
 	verdict := answer.Verdict
+	if policy := answer.Pod.Policy(); policy != "" && q.Spec.Source.Name != policy {
+		return false
+	}
 	return q.Status.PodName == answer.Pod.Name || verdict != nil && verdict.Member != "" && q.Spec.Member.ID == verdict.Member && q.Spec.Member.Role == verdict.Role
 }

@@ -2,7 +2,9 @@ package replacement
 
 import (
 	"fmt"
+	"net/url"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -135,7 +137,23 @@ func (s *stepping) listed() {
 		s.block(listUnknown(s.System.Unread))
 	case s.Progress.Phase == Waiting && s.System.Member == nil:
 		s.block(notListed(s.Member.ID))
+	case s.Progress.Phase == Waiting && !ownAddresses(s.System.Member.Addresses, s.Member.PodName, s.Namespace):
+		s.block(foreignEntry(s.System.Member, s.Member.PodName, s.Namespace))
 	}
+}
+
+// ownAddresses reports whether all addresses of an entry are those of a pod by their names, as a headless Service gives them: POD.SERVICE.NAMESPACE.svc,
+// or of a Service of the pod's name: POD.NAMESPACE.svc. Ids alone are claims: members of several systems have the same. And at an address that
+// goes with the pod no successor would be found.
+func ownAddresses(addresses []string, pod, namespace string) bool {
+	return len(addresses) > 0 && !slices.ContainsFunc(addresses, func(address string) bool {
+		u, err := url.Parse(address)
+		if err != nil {
+			return true
+		}
+		labels := strings.Split(u.Hostname(), ".")
+		return labels[0] != pod || !slices.Contains(labels[1:min(3, len(labels))], namespace)
+	})
 }
 
 // untouched reports whether everything is there that cannot be brought back, so that nothing is lost if the replacement is not gone on with. A
@@ -150,6 +168,9 @@ func (s *stepping) untouched() bool {
 	}
 	return s.leavesFirst() || len(left) > 0 || s.Pod != nil && s.Pod.UID == s.Progress.PodUID && !s.Pod.Terminating
 }
+
+// expelled reports whether the predecessor is off its system's list, so that whatever comes back of it is no member.
+func (s *stepping) expelled() bool { return s.leavesFirst() && s.System.Left == Yes }
 
 // leavesFirst reports whether the predecessor leaves its system's list before anything else of it goes.
 func (s *stepping) leavesFirst() bool { return s.System.Listed && !s.System.LeavesLast }
@@ -286,11 +307,18 @@ func (s *stepping) unreadVolumes(claims []*Claim) {
 func (s *stepping) remove() {
 	left := s.oldClaims()
 	switch {
+	case s.abandoned():
+		s.write(Cancelled)
+		return
 	case s.untouched():
 		if s.examine(); s.Cancelled || len(s.out.Blockers) > 0 {
 			s.act(Action{Kind: Write})
 			return
 		}
+	case s.runs() && s.expelled(): // it does no work any more, and cannot
+		s.out.Blockers = append(s.out.Blockers, s.Unread...)
+		s.unreadVolumes(left)
+		s.listed()
 	case s.runs() && s.Pod.Terminating:
 		s.block(podLeaving(s.Member.PodName, s.Namespace))
 		return
@@ -334,7 +362,7 @@ func (s *stepping) removeRest(left []*Claim) {
 		}
 		s.act(Action{Kind: DeleteClaim, Name: c.Name, UID: c.UID})
 	}
-	switch old := s.Pod != nil && !s.successor() && !s.running(); {
+	switch old := s.Pod != nil && !s.successor() && (s.expelled() || !s.running()); {
 	case old && s.Pod.Terminating && s.Pod.Node.State == NodeDeleted:
 		s.block(podCollected(s.Member.PodName, s.Pod.Node.Name))
 	case old && s.Pod.Terminating:
@@ -420,13 +448,29 @@ func (s *stepping) takeOver() {
 // withdraw takes a successor that never comes off its system's list again.
 func (s *stepping) withdraw() {
 	switch {
-	case s.System.Listed && s.System.Joined == Unknown:
+	case s.System.Listed && s.System.Joined == Unknown && !s.abandoned():
 		s.block(listUnknown(s.System.Unread))
 	case s.leavesFirst() && s.System.Successor != nil:
 		s.act(Action{Kind: Leave, Registration: s.System.Successor})
 	default:
 		s.write(Cancelled)
 	}
+}
+
+// abandonedAfter is how long a system is waited for that is not to make a successor any more: it may be gone as a whole.
+const abandonedAfter = 10 * time.Minute
+
+// abandoned reports whether a request was deleted whose set makes no successor, and whose system does not answer for long.
+func (s *stepping) abandoned() bool {
+	if s.StepTime.IsZero() || !s.Cancelled || s.Set.Makes != No || !s.System.Listed || s.System.Left != Unknown {
+		return false
+	}
+	end := s.StepTime.Add(abandonedAfter)
+	if end.After(s.Now) {
+		s.lookAt(end)
+		return false
+	}
+	return true
 }
 
 // placed reports whether the successor is on a node where it may be.

@@ -39,6 +39,8 @@ type StepInput struct {
 	// Grace is how long a pod of the member may take to end.
 	Grace  time.Duration
 	System Membership
+	// StepTime is when the phase began.
+	StepTime time.Time
 	// Progress is what was written down last.
 	Progress Progress
 }

@@ -190,14 +190,19 @@ func notListed(member string) Blocker {
 		"compare with spec.members[].id of the policy; where it was taken off already, add it again as the system's documentation says, and delete its pod and claims yourself")
 }
 
+func foreignEntry(entry *v1alpha1.MemberRegistration, pod, namespace string) Blocker {
+	return waiting(MembershipNotKnown, fmt.Sprintf("what the system's list has under its id is at %s, and that is not by its name pod %s of namespace %s", text.List(entry.Addresses, 3), pod, namespace),
+		fmt.Sprintf("give the member an address that stays and names it: %s.SERVICE.%s.svc of a headless Service", pod, namespace))
+}
+
 // MembershipRefused is about a change of the system's list of members that it does not make, or not yet.
 func MembershipRefused(doing ActionKind, member, said string, final bool) Blocker {
-	b := waiting(MembershipUnchanged, fmt.Sprintf("%s joins its system: %s", member, said), "wait")
+	b := waiting(MembershipUnchanged, fmt.Sprintf("%s joins its system: %s", member, said), "wait; where it says the same for long, see what the system itself lists, and mend that")
 	if doing == Leave {
 		b.Message = fmt.Sprintf("%s is to leave its system's list of members: %s", member, said)
 	}
 	if final {
-		b.Never, b.Remedy = true, "give the policy's user the right to change the list of members, or change it yourself"
+		b.Never, b.Remedy = true, "change the list of members as the system's documentation says; where that is a right that is missing, give it to the policy's user"
 	}
 	return b
 }

@@ -1,6 +1,7 @@
 package governed
 
 import (
+	"context"
 	"slices"
 	"strings"
 	"testing"
@@ -47,6 +48,7 @@ func (h *house) repairHeedsACancellation(t *testing.T) {
 	l := h.local(t, "db")
 	h.governReplicas(t, l.ns, "db", repairedAfter(20*time.Second))
 	lost := l.pods[2]
+	h.lab.SetReady(t, l.ns, lost.Name, false)
 	h.lab.NodeLost(t, lost.Spec.NodeName)
 	q := h.waitRepair(t, l.ns, "a request that waits for a proof", waitsFor("NodeNotProvenOff"))
 	must(t, h.client.Delete(t.Context(), q))
@@ -68,7 +70,7 @@ func (h *house) waitRepair(t *testing.T, ns, what string, is func(*v1alpha1.Repl
 	t.Cleanup(func() {
 		if t.Failed() {
 			var policies v1alpha1.EvictionPolicyList
-			_ = h.client.List(t.Context(), &policies, client.InNamespace(ns))
+			_ = h.client.List(context.WithoutCancel(t.Context()), &policies, client.InNamespace(ns))
 			for i := range policies.Items {
 				t.Logf("unhealthy: %+v", policies.Items[i].Status.Unhealthy)
 			}

@@ -109,7 +109,7 @@ func (e *etcd) configs(t *testing.T, state string) map[string]string {
 	t.Helper()
 	var peers []string
 	for i := range size {
-		peers = append(peers, member(i)+"="+e.url(i, peerPort))
+		peers = append(peers, member(i)+"="+e.peerURL(i))
 	}
 	all := map[string]string{}
 	for i := range size {
@@ -119,7 +119,7 @@ func (e *etcd) configs(t *testing.T, state string) map[string]string {
 			"listen-client-urls":          fmt.Sprintf("http://0.0.0.0:%d", clientPort),
 			"advertise-client-urls":       e.url(i, clientPort),
 			"listen-peer-urls":            fmt.Sprintf("http://0.0.0.0:%d", peerPort),
-			"initial-advertise-peer-urls": e.url(i, peerPort),
+			"initial-advertise-peer-urls": e.peerURL(i),
 			"initial-cluster":             strings.Join(peers, ","),
 			"initial-cluster-state":       state,
 			"unsafe-no-fsync":             !*fsync,
@@ -131,6 +131,11 @@ func (e *etcd) configs(t *testing.T, state string) map[string]string {
 	}
 	return all
 }
+
+// peerURL names the member, as the cluster's DNS would; there is none, and a pod has the names in its /etc/hosts.
+func (e *etcd) peerURL(i int) string { return fmt.Sprintf("http://%s:%d", e.hostname(i), peerPort) }
+
+func (e *etcd) hostname(i int) string { return member(i) + "." + e.namespace + ".svc" }
 
 func (e *etcd) localPod(t *testing.T) corev1.PodSpec {
 	t.Helper()
@@ -145,6 +150,9 @@ func (e *etcd) localPod(t *testing.T) corev1.PodSpec {
 	spec.Volumes = append(spec.Volumes, corev1.Volume{Name: "config", VolumeSource: corev1.VolumeSource{
 		ConfigMap: &corev1.ConfigMapVolumeSource{LocalObjectReference: corev1.LocalObjectReference{Name: "config"}},
 	}})
+	for i := range size {
+		spec.HostAliases = append(spec.HostAliases, corev1.HostAlias{IP: e.addresses[i], Hostnames: []string{e.hostname(i)}})
+	}
 	return spec
 }
 

@@ -59,6 +59,9 @@ func (r *reconciler) look(ctx context.Context, request *v1alpha1.ReplacementRequ
 		Member: v1alpha1.MemberRef{Role: request.Spec.Member.Role, ID: request.Spec.Member.ID},
 		System: replacement.Membership{Left: replacement.Yes, Joined: replacement.Yes},
 	}
+	if begun := request.Status.StepTime; begun != nil {
+		l.in.StepTime = begun.Time
+	}
 	if err := r.source(ctx, l); err != nil || l.in.Progress.Phase.Over() {
 		return l, err
 	}
