@@ -13,8 +13,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"usher.sh/usher/api/v1alpha1"
-	"usher.sh/usher/internal/eviction"
-	"usher.sh/usher/internal/expression"
 	"usher.sh/usher/internal/snapshot"
 )
 
@@ -29,11 +27,10 @@ type RepairInput struct {
 	Members []Seen
 	// Nodes are by name; nil: it is not there. What is not in it was not read.
 	Nodes map[string]*snapshot.Node
-	// Asked: the system says which members do their work. Evidence is what it has said, nil: nothing that is recent enough.
-	Asked    bool
-	Evidence *eviction.Evidence
-	// Reports says whether a member does its work, by the facts about it; nil: it does if there are any.
-	Reports func(expression.Facts) Tristate
+	// Asked: the system says which members do their work. Answered: it has, recently enough, and Reported is what it has said of those that it
+	// knows, by their ids.
+	Asked, Answered bool
+	Reported        map[string]Tristate
 	// Requests are all of the policy.
 	Requests []v1alpha1.ReplacementRequest
 }
@@ -97,7 +94,7 @@ type repairing struct {
 }
 
 func (r *repairing) available() Tristate {
-	if r.Asked && (r.Evidence == nil || r.Evidence.Error != "") {
+	if r.Asked && !r.Answered {
 		return Unknown
 	}
 	return Yes
@@ -154,10 +151,15 @@ const heldFor = 10 * time.Minute
 // held reports whether a request waits for something that may never come, and so keeps no other from being made. That not more go than may
 // at once, permits see to.
 func (r *repairing) held(q *v1alpha1.ReplacementRequest) bool {
-	if q == nil || q.Status.Step != v1alpha1.ReplacementWaiting || eviction.ReplacingFor(&r.Policy.Status, q.UID) >= 0 {
+	if q == nil || q.Status.Step != v1alpha1.ReplacementWaiting || r.permitted(q) {
 		return false
 	}
 	return meta.IsStatusConditionTrue(q.Status.Conditions, v1alpha1.ConditionStalled) || r.Now.Sub(q.CreationTimestamp.Time) >= heldFor
+}
+
+// permitted reports whether the policy's status says that a member is being replaced for a request.
+func (r *repairing) permitted(q *v1alpha1.ReplacementRequest) bool {
+	return slices.ContainsFunc(r.Policy.Status.Replacing, func(p v1alpha1.Replacing) bool { return p.RequestUID == q.UID })
 }
 
 // unfit is why no request for a member would be carried out; nil: one may be.
@@ -218,15 +220,14 @@ func (r *repairing) facts(seen *Seen) Facts {
 }
 
 func (r *repairing) reported(seen *Seen) Tristate {
-	switch {
-	case !r.Asked || !seen.Judged || r.available() != Yes:
+	if !r.Asked || !r.Answered || !seen.Judged {
 		return Unknown
-	case r.Evidence.Members[seen.ID] == nil:
-		return No
-	case r.Reports != nil:
-		return r.Reports(r.Evidence.Members[seen.ID])
 	}
-	return Yes
+	reported, known := r.Reported[seen.ID]
+	if !known {
+		return No
+	}
+	return reported
 }
 
 // request is the one for a member that is due. Its name is by the condition that led to it, so that it is made once.

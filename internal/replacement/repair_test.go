@@ -12,8 +12,6 @@ import (
 	"pgregory.net/rapid"
 
 	"usher.sh/usher/api/v1alpha1"
-	"usher.sh/usher/internal/eviction"
-	"usher.sh/usher/internal/expression"
 	"usher.sh/usher/internal/snapshot"
 )
 
@@ -162,10 +160,10 @@ func TestRepairWaits(t *testing.T) {
 		"it has no pod":              {given: []func(*RepairInput){func(in *RepairInput) { in.Members[1].Pod = nil }}},
 		"its system does not answer": {given: []func(*RepairInput){pending(1), func(in *RepairInput) { in.Asked = true }}, blockers: []string{"SystemUnavailable"}},
 		"its system has lost it": {given: []func(*RepairInput){func(in *RepairInput) {
-			in.Asked, in.Evidence = true, &eviction.Evidence{Members: map[string]expression.Facts{"db-0": {}, "db-2": {}}}
+			in.Asked, in.Answered, in.Reported = true, true, map[string]Tristate{"db-0": Yes, "db-2": Yes}
 		}}, blockers: []string{"PredecessorRuns"}},
 		"its system knows none of its role": {given: []func(*RepairInput){func(in *RepairInput) {
-			in.Asked, in.Evidence, in.Members[1].Judged = true, &eviction.Evidence{Members: map[string]expression.Facts{"db-0": {}, "db-2": {}}}, false
+			in.Asked, in.Answered, in.Reported, in.Members[1].Judged = true, true, map[string]Tristate{"db-0": Yes, "db-2": Yes}, false
 		}}, none: true},
 		"no successor comes about": {given: []func(*RepairInput){pending(1), func(in *RepairInput) {
 			in.Members[1].Unfit = &Blocker{Reason: ProviderMissing, Message: "x", Remedy: "y"}
@@ -183,13 +181,7 @@ func TestRepairWaits(t *testing.T) {
 			}}
 		}}},
 		"it does not do its work": {given: []func(*RepairInput){func(in *RepairInput) {
-			in.Asked, in.Evidence = true, &eviction.Evidence{Members: map[string]expression.Facts{"db-0": {"ok": true}, "db-1": {"ok": false}, "db-2": {"ok": true}}}
-			in.Reports = func(f expression.Facts) Tristate {
-				if f["ok"] == true {
-					return Yes
-				}
-				return No
-			}
+			in.Asked, in.Answered, in.Reported = true, true, map[string]Tristate{"db-0": Yes, "db-1": No, "db-2": Yes}
 		}}, blockers: []string{"PredecessorRuns"}},
 		"its node is tainted": {given: []func(*RepairInput){func(in *RepairInput) {
 			in.Policy.Spec.Repair.Taints = []v1alpha1.RepairTaint{{Key: "*", After: &metav1.Duration{}}}

@@ -2,9 +2,7 @@ package replacement
 
 import (
 	"fmt"
-	"net/url"
 	"slices"
-	"strings"
 	"time"
 )
 
@@ -129,33 +127,6 @@ func (s *stepping) examine() {
 	s.listed()
 }
 
-// listed blocks unless it is known what the system's list has for the member.
-func (s *stepping) listed() {
-	switch {
-	case !s.System.Listed:
-	case s.System.Unread != "" || s.System.Left == Unknown:
-		s.block(listUnknown(s.System.Unread))
-	case s.Progress.Phase == Waiting && s.System.Member == nil:
-		s.block(notListed(s.Member.ID))
-	case s.Progress.Phase == Waiting && !ownAddresses(s.System.Member.Addresses, s.Member.PodName, s.Namespace):
-		s.block(foreignEntry(s.System.Member, s.Member.PodName, s.Namespace))
-	}
-}
-
-// ownAddresses reports whether all addresses of an entry are those of a pod by their names, as a headless Service gives them: POD.SERVICE.NAMESPACE.svc,
-// or of a Service of the pod's name: POD.NAMESPACE.svc. Ids alone are claims: members of several systems have the same. And at an address that
-// goes with the pod no successor would be found.
-func ownAddresses(addresses []string, pod, namespace string) bool {
-	return len(addresses) > 0 && !slices.ContainsFunc(addresses, func(address string) bool {
-		u, err := url.Parse(address)
-		if err != nil {
-			return true
-		}
-		labels := strings.Split(u.Hostname(), ".")
-		return labels[0] != pod || !slices.Contains(labels[1:min(3, len(labels))], namespace)
-	})
-}
-
 // untouched reports whether everything is there that cannot be brought back, so that nothing is lost if the replacement is not gone on with. A
 // pod that is gone is made anew with its claims.
 func (s *stepping) untouched() bool {
@@ -168,12 +139,6 @@ func (s *stepping) untouched() bool {
 	}
 	return s.leavesFirst() || len(left) > 0 || s.Pod != nil && s.Pod.UID == s.Progress.PodUID && !s.Pod.Terminating
 }
-
-// expelled reports whether the predecessor is off its system's list, so that whatever comes back of it is no member.
-func (s *stepping) expelled() bool { return s.leavesFirst() && s.System.Left == Yes }
-
-// leavesFirst reports whether the predecessor leaves its system's list before anything else of it goes.
-func (s *stepping) leavesFirst() bool { return s.System.Listed && !s.System.LeavesLast }
 
 // retains has the volumes of claims that another client is deleting stay, before anything else is done.
 func (s *stepping) retains() bool {
@@ -430,47 +395,6 @@ func (s *stepping) join() {
 	if len(s.out.Blockers) == 0 && len(s.out.Actions) == 0 {
 		s.write(Complete)
 	}
-}
-
-// takeOver gives the successor its part in its system's list, and has the predecessor leave that where it has not yet.
-func (s *stepping) takeOver() {
-	switch {
-	case !s.System.Listed:
-	case s.System.LeavesLast && s.System.Joined == No:
-		s.block(notJoined(s.Member.ID))
-	case s.System.LeavesLast && s.System.Joined == Yes && s.System.Left == No:
-		s.act(Action{Kind: Leave, Registration: s.Progress.Registration})
-	case !s.System.LeavesLast && s.System.Joined == No:
-		s.act(Action{Kind: Join, Registration: s.Progress.Registration})
-	}
-}
-
-// withdraw takes a successor that never comes off its system's list again.
-func (s *stepping) withdraw() {
-	switch {
-	case s.System.Listed && s.System.Joined == Unknown && !s.abandoned():
-		s.block(listUnknown(s.System.Unread))
-	case s.leavesFirst() && s.System.Successor != nil:
-		s.act(Action{Kind: Leave, Registration: s.System.Successor})
-	default:
-		s.write(Cancelled)
-	}
-}
-
-// abandonedAfter is how long a system is waited for that is not to make a successor any more: it may be gone as a whole.
-const abandonedAfter = 10 * time.Minute
-
-// abandoned reports whether a request was deleted whose set makes no successor, and whose system does not answer for long.
-func (s *stepping) abandoned() bool {
-	if s.StepTime.IsZero() || !s.Cancelled || s.Set.Makes != No || !s.System.Listed || s.System.Left != Unknown {
-		return false
-	}
-	end := s.StepTime.Add(abandonedAfter)
-	if end.After(s.Now) {
-		s.lookAt(end)
-		return false
-	}
-	return true
 }
 
 // placed reports whether the successor is on a node where it may be.

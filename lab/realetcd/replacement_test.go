@@ -122,7 +122,10 @@ func (e *etcd) destroy(t *testing.T, nodes []*realnode.Node, name string) {
 	}
 }
 
-func (e *etcd) request(t *testing.T, name string) { e.requestAs(t, name, name) }
+func (e *etcd) request(t *testing.T, name string) {
+	t.Helper()
+	e.requestAs(t, name, name)
+}
 
 func (e *etcd) requestAs(t *testing.T, request, name string) {
 	t.Helper()

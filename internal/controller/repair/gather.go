@@ -16,6 +16,7 @@ import (
 	"usher.sh/usher/internal/policycache"
 	"usher.sh/usher/internal/replacement"
 	"usher.sh/usher/internal/snapshot"
+	"usher.sh/usher/internal/system"
 )
 
 // gather reads what is known of the members of a policy: of pods and nodes by the cache, since what is wrong has to stand for minutes.
@@ -112,18 +113,23 @@ func (r *reconciler) missing(ctx context.Context, policy *v1alpha1.EvictionPolic
 			return fmt.Errorf("listing StatefulSets: %w", err)
 		}
 		for i := range sets.Items {
-			for _, ordinal := range absent(&sets.Items[i], there, &left) {
-				made := policycache.Facts(observe.MadePod(&sets.Items[i], ordinal))
-				if seen, is := seenOf(policy, compiled, made); is {
-					in.Members = append(in.Members, seen)
-				}
-			}
+			in.Members = append(in.Members, missingOf(policy, compiled, &sets.Items[i], absent(&sets.Items[i], there, &left))...)
 		}
 		if next = sets.Continue; next == "" || left <= 0 {
 			return nil
 		}
 	}
 	return nil
+}
+
+// missingOf are the members that a set's pods of these ordinals would be.
+func missingOf(policy *v1alpha1.EvictionPolicy, compiled *eviction.Policy, set *appsv1.StatefulSet, ordinals []int) (all []replacement.Seen) {
+	for _, ordinal := range ordinals {
+		if seen, is := seenOf(policy, compiled, policycache.Facts(observe.MadePod(set, ordinal))); is {
+			all = append(all, seen)
+		}
+	}
+	return all
 }
 
 // absent are the ordinals for which a set has no pod, as many as are left.
@@ -177,18 +183,26 @@ func (r *reconciler) evidence(policy *v1alpha1.EvictionPolicy, in *replacement.R
 		return
 	}
 	in.Asked = true
-	if evidence := r.Gatherer.Observer.Known(source); evidence != nil && in.Now.Sub(evidence.Observed) <= source.MaxAge()+idle {
-		in.Evidence = evidence
+	evidence := r.Gatherer.Observer.Known(source)
+	if evidence == nil || evidence.Error != "" || in.Now.Sub(evidence.Observed) > source.MaxAge()+idle {
+		return
 	}
-	if kind.Reports != nil {
-		in.Reports = func(facts expression.Facts) replacement.Tristate {
-			switch does, known := kind.Reports(facts); {
-			case !known:
-				return replacement.Unknown
-			case does:
-				return replacement.Yes
-			}
-			return replacement.No
-		}
+	in.Answered, in.Reported = true, map[string]replacement.Tristate{}
+	for id, facts := range evidence.Members {
+		in.Reported[id] = reported(&kind, facts)
 	}
+}
+
+// reported says whether a member does its work, by what its system says of it.
+func reported(kind *system.Kind, facts expression.Facts) replacement.Tristate {
+	if kind.Reports == nil {
+		return replacement.Yes
+	}
+	switch does, known := kind.Reports(facts); {
+	case !known:
+		return replacement.Unknown
+	case does:
+		return replacement.Yes
+	}
+	return replacement.No
 }

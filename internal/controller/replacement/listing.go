@@ -31,6 +31,8 @@ func (r *reconciler) listing(ctx context.Context, l *look) {
 		list.Unread = "EvictionPolicy " + l.request.Spec.Source.Name + ", which says how to ask for it, is not there"
 		return
 	}
+	ctx, cancel := context.WithTimeout(ctx, patience/2) // the rest is for what is read after it
+	defer cancel()
 	listing, err := r.Gatherer.Observer.Listed(ctx, r.Gatherer.Policies.Source(l.policy), l.in.Member.ID, predecessor)
 	if err != nil {
 		list.Unread = text.Line(err.Error())
@@ -55,6 +57,8 @@ func (r *reconciler) change(ctx context.Context, seen *look, a *replacement.Acti
 	if seen.policy == nil {
 		return answers.Answer{Code: answers.RefusedForNow, Message: "its policy is not there"}
 	}
+	ctx, cancel := context.WithTimeout(ctx, patience) // one that takes longer is asked for again
+	defer cancel()
 	if a.Kind == replacement.Join {
 		return r.Governed.Join(ctx, seen.policy, a.Registration)
 	}

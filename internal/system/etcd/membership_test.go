@@ -85,6 +85,28 @@ func TestSuccessorTakesThePlace(t *testing.T) {
 	}
 }
 
+// What another cluster answers says nothing of a member.
+func TestListedByAnotherCluster(t *testing.T) {
+	sim := three()
+	_, lost, _ := roles(sim)
+	m := membership(sim)
+	old := *listed(t, m, lost, nil).Member
+	old.Cluster = "1"
+	for name, ask := range map[string]func() error{
+		"listed": func() error { _, err := m.Listed(t.Context(), lost, &old); return err },
+		"leave":  func() error { _, err := m.Leave(t.Context(), &old); return err },
+		"join":   func() error { _, err := m.Join(t.Context(), &old); return err },
+	} {
+		if err := ask(); err == nil || !strings.Contains(err.Error(), "the member was one of cluster 1") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	sim.Misbehave(etcdsim.URL(lost), etcdsim.Stranger)
+	if _, err := m.Listed(t.Context(), lost, nil); err == nil || !strings.Contains(err.Error(), "lead to two clusters") {
+		t.Errorf("two clusters: %v", err)
+	}
+}
+
 func TestLeaveIsRefused(t *testing.T) {
 	for _, c := range []struct {
 		name  string

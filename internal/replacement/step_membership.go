@@ -1,0 +1,86 @@
+package replacement
+
+import (
+	"slices"
+	"strings"
+	"time"
+)
+
+// listed blocks unless it is known what the system's list has for the member.
+func (s *stepping) listed() {
+	switch {
+	case !s.System.Listed:
+	case s.System.Unread != "" || s.System.Left == Unknown:
+		s.block(listUnknown(s.System.Unread))
+	case s.Progress.Phase == Waiting && s.System.Member == nil:
+		s.block(notListed(s.Member.ID))
+	case s.Progress.Phase == Waiting && !ownAddresses(s.System.Member.Addresses, s.Member.PodName, s.Namespace):
+		s.block(foreignEntry(s.System.Member, s.Member.PodName, s.Namespace))
+	}
+}
+
+// ownAddresses reports whether all addresses of an entry are those of a pod by their names, as a headless Service gives them: POD.SERVICE.NAMESPACE.svc,
+// or of a Service of the pod's name: POD.NAMESPACE.svc. Ids alone are claims: members of several systems have the same. And at an address that
+// goes with the pod no successor would be found.
+func ownAddresses(addresses []string, pod, namespace string) bool {
+	return len(addresses) > 0 && !slices.ContainsFunc(addresses, func(address string) bool {
+		labels := strings.Split(hostOf(address), ".")
+		return labels[0] != pod || !slices.Contains(labels[1:min(3, len(labels))], namespace)
+	})
+}
+
+// expelled reports whether the predecessor is off its system's list, so that whatever comes back of it is no member.
+func (s *stepping) expelled() bool { return s.leavesFirst() && s.System.Left == Yes }
+
+// hostOf returns the host of a URL, "" where it has none. Of an IPv6 address it is no name.
+func hostOf(address string) string {
+	_, host, _ := strings.Cut(address, "://")
+	if at := strings.IndexAny(host, ":/"); at >= 0 {
+		host = host[:at]
+	}
+	return host
+}
+
+// leavesFirst reports whether the predecessor leaves its system's list before anything else of it goes.
+func (s *stepping) leavesFirst() bool { return s.System.Listed && !s.System.LeavesLast }
+
+// takeOver gives the successor its part in its system's list, and has the predecessor leave that where it has not yet.
+func (s *stepping) takeOver() {
+	switch {
+	case !s.System.Listed:
+	case s.System.LeavesLast && s.System.Joined == No:
+		s.block(notJoined(s.Member.ID))
+	case s.System.LeavesLast && s.System.Joined == Yes && s.System.Left == No:
+		s.act(Action{Kind: Leave, Registration: s.Progress.Registration})
+	case !s.System.LeavesLast && s.System.Joined == No:
+		s.act(Action{Kind: Join, Registration: s.Progress.Registration})
+	}
+}
+
+// withdraw takes a successor that never comes off its system's list again.
+func (s *stepping) withdraw() {
+	switch {
+	case s.System.Listed && s.System.Joined == Unknown && !s.abandoned():
+		s.block(listUnknown(s.System.Unread))
+	case s.leavesFirst() && s.System.Successor != nil:
+		s.act(Action{Kind: Leave, Registration: s.System.Successor})
+	default:
+		s.write(Cancelled)
+	}
+}
+
+// abandonedAfter is how long a system is waited for that is not to make a successor any more: it may be gone as a whole.
+const abandonedAfter = 10 * time.Minute
+
+// abandoned reports whether a request was deleted whose set makes no successor, and whose system does not answer for long.
+func (s *stepping) abandoned() bool {
+	if s.StepTime.IsZero() || !s.Cancelled || s.Set.Makes != No || !s.System.Listed || s.System.Left != Unknown {
+		return false
+	}
+	end := s.StepTime.Add(abandonedAfter)
+	if end.After(s.Now) {
+		s.lookAt(end)
+		return false
+	}
+	return true
+}
