@@ -288,7 +288,8 @@ type EvictionPolicyStatus struct {
 	// +listMapKey=id
 	// +kubebuilder:validation:MaxItems=100
 	Replacing []Replacing `json:"replacing,omitempty"`
-	// Unhealthy are the members that something is wrong with, where spec.repair is set: those that have been so for longest, 100 at most.
+	// Unhealthy are the members that something is wrong with, where spec.repair is set, and those on cordoned nodes, of which it is remembered where
+	// they are: 100 at most, those for which there is or was a request first, then those that are unhealthy for longest.
 	// +optional
 	// +listType=map
 	// +listMapKey=role
