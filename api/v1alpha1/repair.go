@@ -6,7 +6,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// Repair says when an unhealthy member gets a successor although nobody asked for one. The conditions, and the defaults, are those of source
+// Repair says when an unhealthy member gets a successor without a request of a person. The conditions, and the defaults, are those of source
 // 002, "Automatic Replacements".
 //
 // +kubebuilder:validation:XValidation:rule="!has(self.taints) || self.taints.all(t, self.taints.exists_one(u, u.key == t.key))",message="a taint's key may stand there once"

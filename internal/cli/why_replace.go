@@ -14,8 +14,8 @@ import (
 	"usher.sh/usher/internal/text"
 )
 
-// toldFor is how long a request that is over is told of.
-const toldFor = time.Hour
+// shownFor is how long a request that is over is shown.
+const shownFor = time.Hour
 
 // addReplacements says which ReplacementRequests there are for a pod's member, how far they are and what they wait for. Without the right to read
 // them it adds nothing.
@@ -40,7 +40,7 @@ func (o *whyOptions) addReplacements(ctx context.Context, answer *show.Why) {
 		return
 	}
 	for _, q := range requests {
-		if !isFor(q, answer) || q.Status.Over() && q.Status.StepTime != nil && answer.Now.Sub(q.Status.StepTime.Time) > toldFor {
+		if !isFor(q, answer) || q.Status.Over() && q.Status.StepTime != nil && answer.Now.Sub(q.Status.StepTime.Time) > shownFor {
 			continue
 		}
 		for _, line := range replacementLines(q) {

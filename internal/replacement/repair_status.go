@@ -9,7 +9,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"usher.sh/usher/api/v1alpha1"
-	"usher.sh/usher/internal/text"
 )
 
 // Limits of an entry of status.unhealthy, as its schema has them.
@@ -53,7 +52,7 @@ func (r *repairing) unhealthy(members []Member, decision *Decision, made []v1alp
 		u := entryOf(&members[i], record)
 		u.Request = requests[key]
 		if b := blocked[key]; b != nil {
-			u.Blockers = blockersOf(b.Blockers)
+			u.Blockers = blockersOf(b.Blockers, mostMemberBlockers)
 		}
 		all = append(all, u)
 	}
@@ -87,16 +86,6 @@ func entryOf(m *Member, record *Record) v1alpha1.UnhealthyMember {
 		u.RequestEndTime = stamp(m.CancelTime)
 	}
 	return u
-}
-
-func blockersOf(all []Blocker) []v1alpha1.ReplacementBlocker {
-	var blockers []v1alpha1.ReplacementBlocker
-	for _, b := range all[:min(len(all), mostMemberBlockers)] {
-		blockers = append(blockers, v1alpha1.ReplacementBlocker{
-			Rule: b.Rule, Reason: string(b.Reason), Message: text.Cut(b.Message, mostWords), Remedy: text.Cut(b.Remedy, mostWords),
-		})
-	}
-	return blockers
 }
 
 // oldest is since when a member is unhealthy, or tainted.

@@ -86,13 +86,20 @@ func Reported(before *v1alpha1.ReplacementRequestStatus, generation int64, in *S
 	if in.Progress.Phase == Complete {
 		status.Successor = before.Successor
 	}
-	for _, b := range result.Blockers[:min(len(result.Blockers), mostBlockers)] {
-		status.Blockers = append(status.Blockers, v1alpha1.ReplacementBlocker{
+	status.Blockers = blockersOf(result.Blockers, mostBlockers)
+	setConditions(&status, generation, in, result.Blockers)
+	return status
+}
+
+// blockersOf returns blockers as a status has them, so many at most.
+func blockersOf(all []Blocker, most int) []v1alpha1.ReplacementBlocker {
+	var blockers []v1alpha1.ReplacementBlocker
+	for _, b := range all[:min(len(all), most)] {
+		blockers = append(blockers, v1alpha1.ReplacementBlocker{
 			Rule: b.Rule, Reason: string(b.Reason), Message: text.Cut(b.Message, mostWords), Remedy: text.Cut(b.Remedy, mostWords),
 		})
 	}
-	setConditions(&status, generation, in, result.Blockers)
-	return status
+	return blockers
 }
 
 // setConditions sets what kstatus reads, all three with the same words. It is stalled where nothing that is only waited for helps.

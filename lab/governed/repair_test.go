@@ -25,7 +25,7 @@ func repairedAfter(d time.Duration) func(*v1alpha1.EvictionPolicySpec) {
 	}
 }
 
-// replacementIsMadeByRepair: a node with a local volume is gone for good, and nobody does anything.
+// replacementIsMadeByRepair: a node with a local volume is gone for good, and no request is made by a person.
 func (h *house) replacementIsMadeByRepair(t *testing.T) {
 	l := h.local(t, "db")
 	h.governReplicas(t, l.ns, "db", repairedAfter(10*time.Second))

@@ -1,13 +1,11 @@
 package realetcd
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"path/filepath"
 	"strings"
 	"testing"
-	"text/template"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -154,29 +152,4 @@ func (e *etcd) localPod(t *testing.T) corev1.PodSpec {
 		spec.HostAliases = append(spec.HostAliases, corev1.HostAlias{IP: e.addresses[i], Hostnames: []string{e.hostname(i)}})
 	}
 	return spec
-}
-
-var replacingPolicy = template.Must(template.New("policy").Parse(`
-apiVersion: usher.sh/v1alpha1
-kind: EvictionPolicy
-metadata: {name: etcd}
-spec:
-  system:
-    etcd:
-      endpoints: [{{range $i, $e := .}}{{if $i}}, {{end}}"{{$e}}"{{end}}]
-  members:
-  - role: etcd-member
-    selector: {matchLabels: {app: etcd}}
-    provider: {statefulSet: {}}
-`))
-
-// governReplacing makes the members replaceable.
-func (e *etcd) governReplacing(t *testing.T) {
-	t.Helper()
-	var text bytes.Buffer
-	if err := replacingPolicy.Execute(&text, e.endpoints()); err != nil {
-		t.Fatal(err)
-	}
-	e.kubectl(t, text.String(), "apply", "-f", "-")
-	e.kubectl(t, "", "wait", "--for=condition=Ready", "--timeout=5m", "evictionpolicy/etcd")
 }

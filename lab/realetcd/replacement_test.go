@@ -27,7 +27,7 @@ func TestReplacement(t *testing.T) {
 	install := exec.CommandContext(t.Context(), l.Usher(t), "install", "--kubeconfig", l.Kubeconfig(), "--webhook-url", managers.URL(), "--replacement")
 	run(t, install)
 	e := startLocalEtcd(t, l, nodes)
-	e.governReplacing(t)
+	e.applyPolicy(t)
 	defer e.release(t)
 	t.Run("a node is destroyed", func(t *testing.T) { e.nodeDestroyed(t, nodes, managers) })
 	t.Run("two nodes are destroyed", func(t *testing.T) { e.twoNodesDestroyed(t, nodes) })

@@ -70,19 +70,26 @@ spec:
   members:
   - role: etcd-member
     selector: {matchLabels: {app: etcd}}
+    provider: {statefulSet: {}}
 `))
 
 // govern makes the cluster's pods governed, and returns when they are. Managers that were killed before are back then.
 func (e *etcd) govern(t *testing.T) {
 	t.Helper()
 	e.kubectl(t, "", "rollout", "status", "deployment/usher-manager", "-n", managerNamespace, "--timeout=5m")
+	e.applyPolicy(t)
+	t.Log(lastLine(e.kubectl(t, "", "get", "evictionpolicy", "etcd")))
+}
+
+// applyPolicy returns when the policy is at work.
+func (e *etcd) applyPolicy(t *testing.T) {
+	t.Helper()
 	var text bytes.Buffer
 	if err := policy.Execute(&text, e.endpoints()); err != nil {
 		t.Fatal(err)
 	}
 	e.kubectl(t, text.String(), "apply", "-f", "-")
 	e.kubectl(t, "", "wait", "--for=condition=Ready", "--timeout=5m", "evictionpolicy/etcd")
-	t.Log(lastLine(e.kubectl(t, "", "get", "evictionpolicy", "etcd")))
 }
 
 // release ends that, and fails the test when the policy does not go. Until their labels are off, the pods stay on their nodes,

@@ -24,7 +24,7 @@ func joins(pod *corev1.PodSpec) (refusal, remedy string) {
 
 const existing = "existing"
 
-// initialState is the state of the cluster that a container is told; "": none. The last argument counts.
+// initialState is the state of the cluster that a container gives etcd; "": none. The last argument counts.
 func initialState(c *corev1.Container) (state string) {
 	for _, v := range c.Env {
 		if v.Name == "ETCD_INITIAL_CLUSTER_STATE" {
