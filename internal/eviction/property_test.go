@@ -291,17 +291,15 @@ func TestPropertyTidyOnce(t *testing.T) {
 // TestPropertyOthersThatAreNotAskedFor: where it is not asked whether another pod is wanted gone, nothing rests on it.
 func TestPropertyOthersThatAreNotAskedFor(t *testing.T) {
 	policy := compiled(t, toySpec())
-	kept := 0
 	rapid.Check(t, func(t *rapid.T) {
 		in := drawStatusInput(t, policy)
 		steps := in.Policy.Status.Preparations
 		maps.DeleteFunc(in.Wanted, func(uid types.UID, _ bool) bool {
 			return !slices.ContainsFunc(steps, func(p v1alpha1.PreparationStatus) bool { return p.PodUID == uid })
 		})
-		if in.AsksForOthers() {
-			return
+		if len(steps) == 0 || in.AsksForOthers() {
+			t.Skip()
 		}
-		kept += len(steps)
 		another := in
 		another.Wanted = maps.Clone(in.Wanted)
 		another.Wanted["uid-another"] = true
@@ -309,9 +307,6 @@ func TestPropertyOthersThatAreNotAskedFor(t *testing.T) {
 			t.Fatal(diff)
 		}
 	})
-	if kept == 0 {
-		t.Error("no step was kept: the test says nothing")
-	}
 }
 
 func drawStatusInput(t *rapid.T, policy *Policy) StatusInput {
