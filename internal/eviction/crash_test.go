@@ -119,7 +119,7 @@ func (e *emptied) pass(t *rapid.T) {
 func TestPropertyCrash(t *testing.T) {
 	policy := compiled(t, toySpec())
 	gone, restored := 0, 0
-	rapid.Check(t, func(t *rapid.T) {
+	check(t, func(t *rapid.T) {
 		e := &emptied{in: ResponderInput{Active: true, Wanted: true}}
 		e.in.Now, e.in.Pod = noon, toyPod("s0", "store")
 		e.in.Policies = []Declared{{
