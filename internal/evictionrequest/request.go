@@ -19,7 +19,7 @@ type RequestPlan struct {
 
 // UnseenFor is for how long an eviction that was created and is not seen yet counts as one that will be: until then none is created in its
 // place, and then the request is looked at again. It may be gone without an event, if the watch of evictions did not show it: owned by
-// another request alone, whose creation was the last to be applied, it went with that.
+// another request alone, it went with that.
 const UnseenFor = 10 * time.Second
 
 // PlanRequest says what a request's status must be, and whether an eviction must be created for it. Other requests make no
@@ -64,7 +64,7 @@ func (p *RequestPlan) create(t Target, r *api.EvictionRequest) {
 	p.Again, p.Create = UnseenFor, next
 }
 
-// unseen returns for how long what was created last for the request still counts as one that will be seen; 0 if nothing does.
+// unseen returns for how long what was created last for the pod still counts as one that will be seen; 0 if nothing does.
 func (t Target) unseen() time.Duration {
 	age := t.Now.Sub(t.Made.Time)
 	if t.Made.Name == "" || age < 0 || age >= UnseenFor {

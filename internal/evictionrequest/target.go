@@ -38,11 +38,11 @@ type Target struct {
 	// Requests and Evictions are those of all pods of the reference's namespace and name, whatever their UIDs.
 	Requests  []*api.EvictionRequest
 	Evictions []*api.Eviction
-	// Made is the eviction that this process created last for the request that is looked at, which the evictions may lack.
+	// Made is the eviction that this process created last for the pod, which the evictions may lack.
 	Made Made
 }
 
-// Made is an eviction that was created for a request, and when; zero for none that is remembered.
+// Made is an eviction that was created for a pod, and when; zero for none that is remembered.
 type Made struct {
 	Name string
 	Time time.Time

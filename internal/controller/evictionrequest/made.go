@@ -11,8 +11,9 @@ import (
 	"usher.sh/usher/internal/evictionrequest"
 )
 
-// made remembers for a moment which eviction was created for a request, by the request's UID: what the creation's own writes wake looks again
-// before the cache shows the eviction, and would create it once more.
+// made remembers for a moment which eviction was created for a pod, by the pod's UID: who looks before the cache shows the eviction would
+// create it once more. For another request of the pod that would take away the owners that it has: what one field manager applies is all
+// that it wants.
 type made struct {
 	mu   sync.Mutex
 	last map[types.UID]evictionrequest.Made
@@ -20,23 +21,35 @@ type made struct {
 
 func newMade() *made { return &made{last: map[types.UID]evictionrequest.Made{}} }
 
-// of is what was created last for a request. What the cache shows is forgotten: once that is gone, another may be created at once.
-func (m *made) of(request types.UID, cached []*api.Eviction) evictionrequest.Made {
+// of is what was created last for a pod. What the cache shows is forgotten: once that is gone, another may be created at once.
+func (m *made) of(pod types.UID, cached []*api.Eviction) evictionrequest.Made {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, e := range cached {
-		if e.Name == m.last[request].Name {
-			delete(m.last, request)
+		if e.Name == m.last[pod].Name {
+			delete(m.last, pod)
 		}
 	}
-	return m.last[request]
+	return m.last[pod]
 }
 
-func (m *made) note(request types.UID, eviction string, now time.Time) {
+// begin notes that an eviction is about to be created for a pod, and returns false where another worker creates it.
+func (m *made) begin(pod types.UID, eviction string, now time.Time) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	maps.DeleteFunc(m.last, func(_ types.UID, one evictionrequest.Made) bool {
 		return now.Sub(one.Time).Abs() >= evictionrequest.UnseenFor
 	})
-	m.last[request] = evictionrequest.Made{Name: eviction, Time: now}
+	if m.last[pod].Name == eviction {
+		return false
+	}
+	m.last[pod] = evictionrequest.Made{Name: eviction, Time: now}
+	return true
+}
+
+// failed forgets an eviction whose creation was not answered, or refused.
+func (m *made) failed(pod types.UID) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.last, pod)
 }

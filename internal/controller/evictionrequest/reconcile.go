@@ -43,7 +43,7 @@ func (s *reconciler) reconcileRequest(ctx context.Context, key reconcile.Request
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	t.Made = s.made.of(request.UID, t.Evictions)
+	t.Made = s.made.of(ref.UID, t.Evictions)
 	plan := evictionrequest.PlanRequest(t, request)
 	if plan.Changed {
 		patch, err := evictionrequest.RequestStatusPatch(s.options.Version, request, plan.Status)
@@ -52,17 +52,26 @@ func (s *reconciler) reconcileRequest(ctx context.Context, key reconcile.Request
 		}
 	}
 	if plan.Create != nil {
-		if wait := s.others.first(request, s.options.Now()); wait > 0 {
-			return reconcile.Result{RequeueAfter: wait}, nil
-		}
-		if stands, err := s.stands(ctx, request); err != nil || !stands {
-			return reconcile.Result{}, err
-		}
-		patch, err := evictionrequest.CreationPatch(s.options.Version, plan.Create)
-		if err := s.apply(ctx, patch, err); err != nil {
-			return afterWrite(fmt.Errorf("creating eviction %s: %w", plan.Create.Name, err))
-		}
-		s.made.note(request.UID, plan.Create.Name, t.Now)
+		return s.create(ctx, request, t, plan)
+	}
+	return reconcile.Result{RequeueAfter: plan.Again}, nil
+}
+
+// create creates the eviction of a plan for a request, unless another worker does so for the same pod.
+func (s *reconciler) create(ctx context.Context, request *api.EvictionRequest, t evictionrequest.Target, plan evictionrequest.RequestPlan) (reconcile.Result, error) {
+	if wait := s.others.first(request, s.options.Now()); wait > 0 {
+		return reconcile.Result{RequeueAfter: wait}, nil
+	}
+	if stands, err := s.stands(ctx, request); err != nil || !stands {
+		return reconcile.Result{}, err
+	}
+	if !s.made.begin(t.Ref.UID, plan.Create.Name, t.Now) {
+		return reconcile.Result{RequeueAfter: lostRace}, nil
+	}
+	patch, err := evictionrequest.CreationPatch(s.options.Version, plan.Create)
+	if err := s.apply(ctx, patch, err); err != nil {
+		s.made.failed(t.Ref.UID)
+		return afterWrite(fmt.Errorf("creating eviction %s: %w", plan.Create.Name, err))
 	}
 	return reconcile.Result{RequeueAfter: plan.Again}, nil
 }

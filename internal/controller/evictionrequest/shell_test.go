@@ -269,6 +269,7 @@ type behind struct {
 	request   *api.EvictionRequest
 	evictions []api.Eviction
 	created   int
+	meanwhile func() // what happens while an eviction is being created
 }
 
 func (b *behind) Get(_ context.Context, _ client.ObjectKey, into client.Object, _ ...client.GetOption) error {
@@ -287,6 +288,9 @@ func (b *behind) List(_ context.Context, list client.ObjectList, _ ...client.Lis
 
 func (b *behind) Apply(context.Context, runtime.ApplyConfiguration, ...client.ApplyOption) error {
 	b.created++
+	if b.meanwhile != nil {
+		b.meanwhile()
+	}
 	return nil
 }
 
@@ -324,6 +328,59 @@ func TestAnEvictionIsCreatedOnceThoughTheCacheIsBehind(t *testing.T) {
 	look(1)
 	store.evictions = nil // it was seen, and is gone
 	look(2)
+}
+
+// before does something before it reads.
+type before struct {
+	client.Reader
+	does func()
+}
+
+func (b before) Get(ctx context.Context, key client.ObjectKey, into client.Object, o ...client.GetOption) error {
+	b.does()
+	return b.Reader.Get(ctx, key, into, o...)
+}
+
+// Two requests of a pod are looked at by two workers: what one of them creates would take the other's owner away, and the eviction would go with
+// the first of them that is deleted.
+func TestAnEvictionIsCreatedForOneRequestOfAPod(t *testing.T) {
+	alice := evictionrequest.NewRequest(evictionrequest.Ref{Namespace: "n", Name: "p", UID: "a"}, "x.io/alice")
+	bob := alice.DeepCopy()
+	alice.UID, bob.UID, bob.Spec.Requester = "alice", "bob", "x.io/bob"
+	for name, c := range map[string]struct {
+		decides, creates bool // the other worker looks when one has decided, or when it creates
+		want             []int
+	}{
+		"one after the other": {false, false, []int{1, 0}},
+		"both decide":         {true, false, []int{0, 1}},
+		"one creates":         {false, true, []int{1, 0}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			first, second := &behind{request: alice}, &behind{request: bob}
+			shared := newMade()
+			look := func(store *behind, live client.Reader) {
+				s := &reconciler{
+					client: store, live: live, endings: newEndings(), others: newOthers(logr.Discard(), nil, true), made: shared, options: Options{Now: time.Now},
+				}
+				if _, err := s.reconcileRequest(t.Context(), reconcile.Request{NamespacedName: client.ObjectKeyFromObject(store.request)}); err != nil {
+					t.Error(err)
+				}
+			}
+			other := func() { look(second, second) }
+			live := before{first, func() {}}
+			if c.decides {
+				live.does = other
+			}
+			if c.creates {
+				first.meanwhile = other
+			}
+			look(first, live)
+			other()
+			if diff := cmp.Diff(c.want, []int{first.created, second.created}); diff != "" {
+				t.Errorf("created (-want +got):\n%s", diff)
+			}
+		})
+	}
 }
 
 // A pod, its requests and its eviction are shown by three watches: the eviction may be seen collected before the request and the pod are
