@@ -32,6 +32,8 @@ func newObject(k kind) client.Object {
 		return &v1alpha1.EvictionPolicy{}
 	case requests:
 		return &api.EvictionRequest{}
+	case fences:
+		return &v1alpha1.NodeFence{}
 	default:
 		return &api.Eviction{}
 	}

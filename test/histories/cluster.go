@@ -43,6 +43,8 @@ func (w *world) progress(p planned) func() {
 	pod := w.store.pod(p.pod)
 	ghost, haunted := w.ghosts[p.pod]
 	switch {
+	case w.lost(p.pod):
+		return w.collectLost(pod)
 	case haunted && !time.Now().Before(ghost.ends):
 		return func() { w.exorcise(p) }
 	case pod == nil:
@@ -78,7 +80,7 @@ func (w *world) terminate(p planned) {
 // relieve has a kubelet end a member's pod for want of something on its node: the object stays, and has failed.
 func (w *world) relieve(name string) {
 	pod := w.store.pod(name)
-	if pod == nil || pod.DeletionTimestamp != nil || w.podLives[name] != runs {
+	if pod == nil || pod.DeletionTimestamp != nil || w.podLives[name] != runs || w.lost(name) {
 		return
 	}
 	w.note("kubelet: evicts %s (%s): the node was low on resource: memory", name, pod.UID)
@@ -111,7 +113,7 @@ func (w *world) recreate(p planned) {
 			Namespace: namespace, Name: p.pod, Labels: map[string]string{"role": p.role, "pod": p.pod},
 			OwnerReferences: owners(),
 		},
-		Spec:   corev1.PodSpec{NodeName: "n-" + p.pod, TerminationGracePeriodSeconds: &grace},
+		Spec:   corev1.PodSpec{NodeName: nodeKey(p.pod).Name, TerminationGracePeriodSeconds: &grace},
 		Status: corev1.PodStatus{Phase: corev1.PodRunning},
 	}
 	if w.dice.IntN(100) < w.odds.foreign {

@@ -63,7 +63,7 @@ func (p *person) beat(pod string, record *snapshot.DrainRecord) bool {
 	ours := false
 	for range 20 {
 		err := p.world.call(p.world.ctx, nil, p.name+" gives a sign of life", plain, func() error {
-			ours = p.world.mark(client.ObjectKey{Name: "n-" + pod}, record, text)
+			ours = p.world.mark(nodeKey(pod), record, text)
 			return nil
 		})
 		if err == nil {
@@ -101,7 +101,7 @@ func (p *person) renew(pod, id string) bool {
 	ours := false
 	for range 20 {
 		err := p.world.call(p.world.ctx, nil, p.name+" renews its Lease", plain, func() error {
-			node, ok := p.world.store.get(nodes, client.ObjectKey{Name: "n-" + pod}).(*corev1.Node)
+			node, ok := p.world.store.get(nodes, nodeKey(pod)).(*corev1.Node)
 			if !ok {
 				return nil
 			}
@@ -152,7 +152,7 @@ func (p *person) wants(name string) {
 	}
 }
 
-// checkExpiry: only a drain that shows no sign of life has its requests withdrawn. One that has been silent for too long and
+// checkExpiry: only a drain that shows no sign of life has its requests withdrawn, and not while the pod's node is left drained by it. One that has been silent for too long and
 // then shows one may lose what it asked for to a replica that has read its node before: it asks anew. Replicas go by the
 // apiserver's clock, but not where clocks jump here.
 func (w *world) checkExpiry(key snapshot.Key, k kind, p part, body []byte) {
@@ -171,8 +171,11 @@ func (w *world) checkExpiry(key snapshot.Key, k kind, p part, body []byte) {
 	if pod := w.store.pod(ref.Name); pod == nil || pod.UID != ref.UID {
 		return // it has what it asked for
 	}
-	if drains && w.live(who, time.Now()) && time.Since(w.revived[who.ID]) > snapshot.LiveFor {
+	switch {
+	case drains && w.live(who, time.Now()) && time.Since(w.revived[who.ID]) > snapshot.LiveFor:
 		w.fail("EXPIRY", "the request %s of %s is withdrawn, which gives signs of life", key.Name, who.ID)
+	case drains && w.keeps(ref.Name, who.ID):
+		w.fail("EXPIRY", "the request %s of %s is withdrawn, which has left the node of the pod drained", key.Name, who.ID)
 	}
 }
 

@@ -46,6 +46,7 @@ func RunWithout(seed uint64, watches ...string) Result {
 	w.drawTheme()
 	if len(watches) > 0 { // what rarely happens by itself mostly follows from another policy, or from another responder
 		w.odds.owners, w.odds.foreign, w.odds.silent = max(w.odds.owners, 2), max(w.odds.foreign, 50*w.dice.IntN(2)), w.dice.IntN(2)
+		w.odds.machines = max(w.odds.machines, 2*w.dice.IntN(2))
 	}
 	w.note("seed %d: %s: %+v", seed, w.theme.name, w.odds)
 	if err := w.setUp(); err != nil {
@@ -67,7 +68,7 @@ func RunWithout(seed uint64, watches ...string) Result {
 func newWorld(ctx context.Context, seed uint64) *world {
 	w := &world{
 		ctx: ctx, seed: seed, dice: rand.New(rand.NewPCG(seed, 1)), begun: time.Now(), ticked: time.Now(),
-		podLives: map[string]life{}, crashed: map[string]bool{}, ghosts: map[string]ghost{}, ends: map[types.UID]time.Time{}, revived: map[string]time.Time{},
+		podLives: map[string]life{}, crashed: map[string]bool{}, ghosts: map[string]ghost{}, ends: map[types.UID]time.Time{}, revived: map[string]time.Time{}, kept: map[string]time.Time{}, machines: map[string]*machine{},
 		regime: newRegime(), jobs: make(chan func()), safety: safety{needed: map[string]needed{}, let: map[string]string{}, crashes: map[string]time.Time{}},
 	}
 	w.store = newStore(time.Now)
@@ -94,7 +95,7 @@ func (w *world) populate() error {
 	}
 	w.createPolicy(firstPolicy)
 	for _, p := range w.site.members() {
-		if err := w.store.create(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n-" + p.pod}}); err != nil {
+		if err := w.join(p.pod); err != nil {
 			return err
 		}
 		w.recreate(p)
@@ -152,25 +153,7 @@ const mostPatience = v1alpha1.MaxTimeout + time.Second
 // conclude lets everything calm down and checks what has become of all requests.
 func (w *world) conclude() {
 	w.note("---- nothing goes wrong any more ----")
-	w.calm, w.tight = true, false
-	w.site.heal()
-	w.repair()
-	w.safety.changed(w, accident, "repair")
-	for i, r := range w.replicas {
-		r.ahead = 0
-		clear(r.cache.hung)
-		if r.dead {
-			w.rebirth(i)
-		}
-	}
-	for len(slices.DeleteFunc(w.alive(), func(r *replica) bool { return !r.leads })) > 1 {
-		w.elect()
-		for i, r := range w.replicas {
-			if r.dead {
-				w.rebirth(i)
-			}
-		}
-	}
+	w.endTroubles()
 	w.settle(2 * time.Minute)
 	w.checkWishes()
 	if time.Since(w.store.dropped[policies]) < labelsStay { // a policy that was held while its members settle
@@ -192,6 +175,34 @@ func (w *world) conclude() {
 		w.settle(time.Minute)
 	}
 	w.checkTraces()
+}
+
+// endTroubles has everything that was broken work again, with one leader.
+func (w *world) endTroubles() {
+	w.calm, w.tight = true, false
+	w.site.heal()
+	for _, p := range w.site.members() {
+		if w.lost(p.pod) {
+			w.answers(p.pod)
+		}
+	}
+	w.repair()
+	w.safety.changed(w, accident, "repair")
+	for i, r := range w.replicas {
+		r.ahead = 0
+		clear(r.cache.hung)
+		if r.dead {
+			w.rebirth(i)
+		}
+	}
+	for len(slices.DeleteFunc(w.alive(), func(r *replica) bool { return !r.leads })) > 1 {
+		w.elect()
+		for i, r := range w.replicas {
+			if r.dead {
+				w.rebirth(i)
+			}
+		}
+	}
 }
 
 // labelsStay is longer than labels stay once their policy is gone.

@@ -166,7 +166,9 @@ func (p *person) shutdown() {
 			p.short(name)
 			continue
 		}
-		p.try(func() *removal { return &removal{user: kubelet + name, pod: name, delete: true} }, 1)
+		if !p.world.lost(name) {
+			p.try(func() *removal { return &removal{user: kubelet + name, pod: name, delete: true} }, 1)
+		}
 	}
 }
 

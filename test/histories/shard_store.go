@@ -93,6 +93,17 @@ func (s *shardStore) count(keeper string) int {
 	return n
 }
 
+// sole counts the shards of a keeper that no other serves.
+func (s *shardStore) sole(keeper string) int {
+	n := 0
+	for _, on := range s.shards {
+		if slices.Contains(on, keeper) && !slices.ContainsFunc(on, func(k string) bool { return k != keeper && s.up[k] }) {
+			n++
+		}
+	}
+	return n
+}
+
 func (s *shardStore) wipe(keeper string) {
 	for i, on := range s.shards {
 		s.shards[i] = slices.DeleteFunc(slices.Clone(on), func(k string) bool { return k == keeper })
@@ -134,7 +145,7 @@ func (s *shardStore) answer(request *http.Request) *http.Response {
 		routers := slices.DeleteFunc(slices.Clone(s.routers), func(r string) bool { return !s.seemsUp(r) })
 		return said(request, http.StatusOK, map[string]any{"down": down, "closed": closed, "routers": len(routers)})
 	case "GET /keepers/":
-		return said(request, http.StatusOK, map[string]any{"shards": s.count(name), "closed": s.closed[name]})
+		return said(request, http.StatusOK, map[string]any{"shards": s.count(name), "sole": s.sole(name), "closed": s.closed[name]})
 	case "PUT /closed/":
 		s.closed[name] = true
 		return said(request, http.StatusOK, map[string]any{})

@@ -23,6 +23,7 @@ type httpSite struct {
 	writing *rand.Rand
 	faulty  map[string]int // answers that go wrong, by how
 	floor   bool           // routers go by which pods are Ready, and not by what the store says
+	stay    bool           // keepers' pods stay, and their shards leave
 }
 
 // troubles are what may be wrong with an answer.
@@ -53,12 +54,23 @@ func newFloor(w *world) site {
 	return d
 }
 
+// newStaying is a store whose keepers stay on their nodes, without shards.
+func newStaying(w *world) site {
+	d, _ := newHTTPSite(w).(*httpSite)
+	d.stay = true
+	return d
+}
+
 func (d *httpSite) members() []planned { return d.plan }
 
 func (d *httpSite) spec(staging bool) v1alpha1.EvictionPolicySpec {
 	endpoint := "http://store:80"
 	if staging {
 		endpoint = stagingURL
+	}
+	members := selectors(d.plan)
+	if d.stay {
+		members[0].Leaves = v1alpha1.LeavesLoad
 	}
 	return v1alpha1.EvictionPolicySpec{
 		System: v1alpha1.System{HTTP: &v1alpha1.HTTP{
@@ -71,14 +83,17 @@ func (d *httpSite) spec(staging bool) v1alpha1.EvictionPolicySpec {
 				Undo: &v1alpha1.Call{Method: http.MethodDelete, URL: "/closed/{{member.id}}"},
 			}},
 		}},
-		Members: selectors(d.plan), Roles: d.roles(),
+		Members: members, Roles: d.roles(),
 	}
 }
 
 func (d *httpSite) roles() []v1alpha1.Role {
 	roles := []v1alpha1.Role{
 		{
-			Name: "keeper", Replace: v1alpha1.Replace{Successor: v1alpha1.SuccessorNewIdentity}, System: "http", State: v1alpha1.StatePersistent, Identity: v1alpha1.IdentityUnique,
+			Name: "keeper", System: "http", State: v1alpha1.StatePersistent, Identity: v1alpha1.IdentityUnique,
+			Replace: v1alpha1.Replace{Successor: v1alpha1.SuccessorNewIdentity, Rules: []v1alpha1.Rule{{
+				Name: "copied", Reason: "SoleCopies", Expression: "member.keeper.sole == 0", Message: "no other serves {{member.keeper.sole}} shards of {{member.id}}",
+			}}},
 			Evict: v1alpha1.Evict{
 				AtOnce: new(int32(1)),
 				Rules: []v1alpha1.Rule{

@@ -32,10 +32,11 @@ const (
 	policies   kind = "evictionpolicies"
 	requests   kind = "evictionrequests"
 	evictions  kind = "evictions"
+	fences     kind = "nodefences"
 	leases     kind = "leases" // no cache keeps them
 )
 
-var kinds = []kind{namespaces, nodes, pods, policies, requests, evictions}
+var kinds = []kind{namespaces, nodes, pods, policies, requests, evictions, fences}
 
 // event is what a watch delivers; after is nil for a deletion, which happened at a time.
 type event struct {
@@ -84,6 +85,8 @@ func kindOf(object runtime.Object) kind {
 		return requests
 	case *api.Eviction, *api.EvictionList:
 		return evictions
+	case *v1alpha1.NodeFence, *v1alpha1.NodeFenceList:
+		return fences
 	case *coordinationv1.Lease:
 		return leases
 	}

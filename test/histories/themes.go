@@ -31,6 +31,7 @@ type odds struct {
 	foreign    int // of a hundred pods, those that name another responder, which goes before Usher's
 	silent     int // 1: that responder answers at the end only
 	bare       int // how often a namespace loses its label
+	machines   int // how often machines are lost
 }
 
 // theme is what a history is mostly about: what goes wrong rarely by itself hardly ever meets what else it takes.
@@ -54,12 +55,13 @@ var (
 	deletes  = trade{"deleter", (*person).deleter}
 	taints   = trade{"tainter", (*person).tainter}
 	leaves   = trade{"drain", (*person).drain}
+	keeps    = trade{"keeper", (*person).keep}
 	wonders  = trade{"asker", (*person).asker}
 	rolls    = trade{"roller", (*person).roller}
 	shutdown = trade{"shutdown", (*person).shutdown}
 
-	allTrades = []trade{drains, drains, asks, asks, leaves, deletes, taints, wonders, rolls}
-	anySite   = []func(*world) site{newArango, newArango, newEtcd, newEtcd, newHTTPSite, newFloor}
+	allTrades = []trade{drains, drains, asks, asks, leaves, keeps, deletes, taints, wonders, rolls}
+	anySite   = []func(*world) site{newArango, newArango, newEtcd, newEtcd, newHTTPSite, newFloor, newStaying}
 )
 
 // themes are drawn with equal chances.
@@ -96,6 +98,12 @@ var themes = []theme{
 	{name: "crashes", sites: anySite, trades: []trade{drains, drains, asks, leaves, deletes}, odds: func(o *odds, draw func(...int) int) {
 		o.accidents, o.haste, o.long, o.kills = draw(1, 3), draw(0, 1), draw(0, 4), draw(0, 0, 1)
 	}},
+	{name: "nodes that stay drained", sites: []func(*world) site{newStaying, newStaying, newEtcd}, trades: []trade{keeps, keeps, leaves, drains, asks}, odds: func(o *odds, draw func(...int) int) {
+		o.accidents, o.haste, o.kills, o.failing = draw(0, 1), draw(1, 3), draw(0, 0, 1), draw(0, 1)
+	}},
+	{name: "machines that are lost", sites: anySite, trades: []trade{drains, asks, leaves, taints, deletes}, odds: func(o *odds, draw func(...int) int) {
+		o.machines, o.accidents, o.haste, o.linger, o.kills = draw(1, 3), draw(0, 0, 1), draw(0, 1, 3), draw(0, 20), draw(0, 0, 1)
+	}},
 }
 
 func (w *world) drawTheme() {
@@ -113,7 +121,7 @@ func everything(o *odds, draw func(...int) int) {
 		owners: draw(0, 0, 0, 1), excused: draw(0, 0, 1), unlabelled: draw(0, 0, 0, 30), wiped: draw(0, 30, 100),
 		linger: draw(0, 0, 20, 60), force: draw(0, 0, 20), budgets: draw(0, 0, 0, 1, 2),
 		hangs: draw(0, 0, 1), reorder: draw(0, 0, 10), edits: draw(0, 0, 0, 1), failing: draw(0, 0, 1, 3),
-		foreign: draw(0, 0, 0, 50), bare: draw(0, 0, 0, 1),
+		foreign: draw(0, 0, 0, 50), bare: draw(0, 0, 0, 1), machines: draw(0, 0, 0, 1),
 	}
 }
 

@@ -26,6 +26,9 @@ func (w *world) trouble() []option {
 	add(6*w.odds.accidents, w.repair)
 	add(4*w.odds.accidents, func() { w.note("system: %s", w.site.strike(w.dice)); w.safety.changed(w, accident, "trouble") })
 	add(2*w.odds.accidents, func() { w.site.heal(); w.note("system: all is well"); w.safety.changed(w, accident, "repair") })
+	add(4*w.odds.machines, w.lose)
+	add(8*w.odds.machines, w.fence)
+	add(2*w.odds.machines, w.boot)
 	add(2*w.odds.kills, w.kill)
 	add(4*w.odds.kills, w.restart)
 	add(3*w.odds.leaders, w.elect)
@@ -58,29 +61,42 @@ func (w *world) somePod() planned {
 // crash ends a process: mostly one that can be missed, so that the others cannot be.
 func (w *world) crash() {
 	p := w.somePod()
-	if p.role != w.focus && w.dice.IntN(2) == 0 || w.wouldLose(p.pod) != "" && w.dice.IntN(4) > 0 || w.podLives[p.pod] != runs || w.store.pod(p.pod) == nil {
+	if p.role != w.focus && w.dice.IntN(2) == 0 || w.wouldLose(p.pod) != "" && w.dice.IntN(4) > 0 || w.store.pod(p.pod) == nil {
 		return
 	}
-	w.note("machine: the process of %s crashes", p.pod)
-	w.safety.excused = w.safety.excused || w.wouldLose(p.pod) != "" || w.site.unreplicated(p.pod)
-	w.site.stop(p.pod)
-	w.crashed[p.pod], w.safety.crashes[p.role] = true, time.Now()
-	w.probe(p.pod)
-	w.safety.changed(w, accident, p.pod+" has crashed")
+	w.halt(p.pod)
+}
+
+// halt ends the process of a pod, if one runs.
+func (w *world) halt(pod string) {
+	if w.podLives[pod] != runs || w.crashed[pod] {
+		return
+	}
+	w.note("machine: the process of %s crashes", pod)
+	w.safety.excused = w.safety.excused || w.wouldLose(pod) != "" || w.site.unreplicated(pod)
+	w.site.stop(pod)
+	w.crashed[pod], w.safety.crashes[w.roleOf(pod)] = true, time.Now()
+	w.probe(pod)
+	w.safety.changed(w, accident, pod+" has crashed")
 }
 
 // repair starts crashed processes again.
 func (w *world) repair() {
 	for _, p := range w.site.members() {
-		if !w.crashed[p.pod] || w.podLives[p.pod] != runs {
-			continue
-		}
-		w.note("machine: the process of %s starts again", p.pod)
-		w.site.start(p.pod, false)
-		delete(w.crashed, p.pod)
-		w.probe(p.pod)
-		w.safety.changed(w, accident, p.pod+" is started again")
+		w.revive(p.pod)
 	}
+}
+
+// revive starts the crashed process of a pod again, if its machine runs.
+func (w *world) revive(pod string) {
+	if !w.crashed[pod] || w.podLives[pod] != runs || w.lost(pod) {
+		return
+	}
+	w.note("machine: the process of %s starts again", pod)
+	w.site.start(pod, false)
+	delete(w.crashed, pod)
+	w.probe(pod)
+	w.safety.changed(w, accident, pod+" is started again")
 }
 
 // kill ends a replica at whatever step it is.

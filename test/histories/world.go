@@ -44,6 +44,8 @@ type world struct {
 	crashed  map[string]bool
 	ghosts   map[string]ghost
 	revived  map[string]time.Time    // when a drain gave a sign of life after a time without one
+	kept     map[string]time.Time    // when a drain left its node drained
+	machines map[string]*machine     // of members
 	ends     map[types.UID]time.Time // when the process of a terminating pod ends
 	draws    uint64
 	tight    bool // a budget allows no disruption

@@ -1,0 +1,157 @@
+package histories
+
+import (
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	api "k8s.io/api/lifecycle/v1alpha1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"usher.sh/usher/api/v1alpha1"
+	"usher.sh/usher/internal/evictionrequest"
+	"usher.sh/usher/internal/lostnode"
+	"usher.sh/usher/internal/observe"
+)
+
+// machine is the node of a member: how often it has booted, and whether it is lost.
+type machine struct {
+	boots int
+	lost  bool
+	// off: a fence proves that it is off. It will not answer before it has booted anew.
+	off bool
+}
+
+func nodeKey(pod string) client.ObjectKey { return client.ObjectKey{Name: "n-" + pod} }
+
+// join adds the node of a member.
+func (w *world) join(pod string) error {
+	w.machines[pod] = &machine{boots: 1}
+	return w.store.create(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: nodeKey(pod).Name}, Status: w.nodeStatus(pod, corev1.ConditionTrue)})
+}
+
+func (w *world) nodeStatus(pod string, ready corev1.ConditionStatus) corev1.NodeStatus {
+	return corev1.NodeStatus{
+		NodeInfo:   corev1.NodeSystemInfo{BootID: fmt.Sprintf("boot-%d", w.machines[pod].boots)},
+		Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: ready, LastTransitionTime: metav1.Now()}},
+	}
+}
+
+// report has a node say whether its machine is Ready, or its controller that this is not known.
+func (w *world) report(pod string, ready corev1.ConditionStatus) {
+	node, ok := w.store.get(nodes, nodeKey(pod)).(*corev1.Node)
+	if !ok {
+		return
+	}
+	node = duplicate(node)
+	node.Status = w.nodeStatus(pod, ready)
+	w.store.put(node)
+}
+
+func (w *world) lost(pod string) bool { return w.machines[pod].lost }
+
+// someMachine draws one of the machines that meet a condition, "" where there is none: mostly one that people drain.
+func (w *world) someMachine(meets func(*machine) bool) string {
+	all := slices.DeleteFunc(slices.Clone(w.site.members()), func(p planned) bool { return !meets(w.machines[p.pod]) })
+	wanted := slices.DeleteFunc(slices.Clone(all), func(p planned) bool { return !w.wanted(p.pod) })
+	if len(wanted) > 0 && w.dice.IntN(4) > 0 {
+		all = wanted
+	}
+	if len(all) == 0 {
+		return ""
+	}
+	return all[w.dice.IntN(len(all))].pod
+}
+
+// wanted reports whether the eviction of a pod is requested.
+func (w *world) wanted(pod string) bool {
+	return slices.ContainsFunc(list[*api.EvictionRequest](w.store, requests), func(r *api.EvictionRequest) bool {
+		ref, _ := evictionrequest.RequestRef(r)
+		return ref.Name == pod && wanted(r)
+	})
+}
+
+// lose has a machine stop, with what runs on it: no kubelet ends what terminates there.
+func (w *world) lose() {
+	pod := w.someMachine(func(m *machine) bool { return !m.lost })
+	if pod == "" || w.wouldLose(pod) != "" && w.dice.IntN(4) > 0 {
+		return
+	}
+	w.note("machine: %s is lost", nodeKey(pod).Name)
+	w.machines[pod].lost = true
+	w.report(pod, corev1.ConditionUnknown)
+	if _, haunted := w.ghosts[pod]; haunted {
+		delete(w.ghosts, pod)
+		w.site.stop(pod)
+	}
+	w.halt(pod)
+}
+
+// fence proves that a lost machine is off: at once, or of a fence that was begun before.
+func (w *world) fence() {
+	pod := w.someMachine(func(m *machine) bool { return m.lost && !m.off })
+	node, ok := w.store.get(nodes, nodeKey(pod)).(*corev1.Node)
+	if !ok {
+		return
+	}
+	facts := observe.LostNodeFacts(node)
+	fence, begun := w.store.get(fences, client.ObjectKey{Name: lostnode.FenceName(&facts)}).(*v1alpha1.NodeFence)
+	if !begun {
+		fence = lostnode.NewFence(&facts, "machines")
+		fence.Finalizers = nil
+		if err := w.store.create(fence); err != nil {
+			w.fail("SIMULATOR", "creating a fence: %v", err)
+		}
+	}
+	if !begun && w.dice.IntN(2) == 0 {
+		w.note("fence: of %s is begun", node.Name)
+		return
+	}
+	w.note("fence: %s is proven off", node.Name)
+	fence = duplicate(fence)
+	fence.Status = v1alpha1.NodeFenceStatus{Step: v1alpha1.FenceWaitingForPods, ProvenTime: new(metav1.Now()), Taint: v1alpha1.TaintByUsher}
+	w.store.put(fence)
+	w.machines[pod].off = true
+}
+
+// boot has a lost machine come back: one that was off has booted anew, another may answer again as if nothing had been.
+func (w *world) boot() {
+	if pod := w.someMachine(func(m *machine) bool { return m.lost }); pod != "" {
+		w.answers(pod)
+	}
+}
+
+func (w *world) answers(pod string) {
+	m := w.machines[pod]
+	if m.off || w.dice.IntN(2) == 0 {
+		m.boots++
+	}
+	w.note("machine: %s answers again, in its boot %d", nodeKey(pod).Name, m.boots)
+	m.lost, m.off = false, false
+	w.report(pod, corev1.ConditionTrue)
+	for _, fence := range list[*v1alpha1.NodeFence](w.store, fences) {
+		if fence.Spec.NodeName != nodeKey(pod).Name || fence.Status.Over() {
+			continue
+		}
+		fence = duplicate(fence)
+		if fence.Status.Step = v1alpha1.FenceEnded; fence.Status.ProvenTime == nil {
+			fence.Status.Step = v1alpha1.FenceCancelled
+		}
+		fence.Status.EndTime = new(metav1.Now())
+		w.store.put(fence)
+	}
+	w.revive(pod)
+}
+
+// collectLost is the pod garbage collector, which takes away what terminates on a node that is tainted as one that is off.
+func (w *world) collectLost(pod *corev1.Pod) func() {
+	if pod == nil || pod.DeletionTimestamp == nil || !w.machines[pod.Name].off {
+		return nil
+	}
+	return func() {
+		w.note("podgc: pod %s (%s) is gone", pod.Name, pod.UID)
+		w.store.drop(pods, keyOf(pod))
+		w.podLives[pod.Name] = missing
+	}
+}
