@@ -168,7 +168,7 @@ func (w *world) probe(name string) {
 		return
 	}
 	ready := corev1.ConditionFalse
-	if w.podLives[name] == runs && !w.crashed[name] {
+	if w.podLives[name] == runs && !w.crashed[name] && !w.lost(name) {
 		ready = corev1.ConditionTrue
 	}
 	pod = duplicate(pod)

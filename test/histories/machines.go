@@ -72,18 +72,28 @@ func (w *world) wanted(pod string) bool {
 	})
 }
 
-// lose has a machine stop, with what runs on it: no kubelet ends what terminates there.
+// lose has a machine stop with what runs on it, or cuts it off: then its processes go on. No kubelet ends what terminates there.
 func (w *world) lose() {
 	pod := w.someMachine(func(m *machine) bool { return !m.lost })
 	if pod == "" || w.wouldLose(pod) != "" && w.dice.IntN(4) > 0 {
 		return
 	}
-	w.note("machine: %s is lost", nodeKey(pod).Name)
+	stops := w.dice.IntN(2) == 0
+	w.note("machine: %s is lost; it stops: %t", nodeKey(pod).Name, stops)
 	w.machines[pod].lost = true
 	w.report(pod, corev1.ConditionUnknown)
+	w.probe(pod)
+	if stops {
+		w.powerOff(pod)
+	}
+}
+
+// powerOff ends all that runs on a machine.
+func (w *world) powerOff(pod string) {
 	if _, haunted := w.ghosts[pod]; haunted {
 		delete(w.ghosts, pod)
 		w.site.stop(pod)
+		w.safety.changed(w, natural, "what was left of "+pod+" has ended")
 	}
 	w.halt(pod)
 }
@@ -109,6 +119,7 @@ func (w *world) fence() {
 		return
 	}
 	w.note("fence: %s is proven off", node.Name)
+	w.powerOff(pod)
 	fence = duplicate(fence)
 	fence.Status = v1alpha1.NodeFenceStatus{Step: v1alpha1.FenceWaitingForPods, ProvenTime: new(metav1.Now()), Taint: v1alpha1.TaintByUsher}
 	w.store.put(fence)
@@ -126,10 +137,12 @@ func (w *world) answers(pod string) {
 	m := w.machines[pod]
 	if m.off || w.dice.IntN(2) == 0 {
 		m.boots++
+		w.powerOff(pod)
 	}
 	w.note("machine: %s answers again, in its boot %d", nodeKey(pod).Name, m.boots)
 	m.lost, m.off = false, false
 	w.report(pod, corev1.ConditionTrue)
+	w.probe(pod)
 	for _, fence := range list[*v1alpha1.NodeFence](w.store, fences) {
 		if fence.Spec.NodeName != nodeKey(pod).Name || fence.Status.Over() {
 			continue
