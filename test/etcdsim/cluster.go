@@ -112,8 +112,8 @@ func (c *Cluster) Endpoints() []string {
 // URL is the client URL of a member.
 func URL(name string) string { return "http://" + name + ":2379" }
 
-// PeerURL is the peer URL of a member, and of its successor of the same name.
-func PeerURL(name string) string { return "http://" + name + ":2380" }
+// PeerURL is the peer URL of a member, and of its successor of the same name: that of a pod of StatefulSet and Service etcd in namespace db.
+func PeerURL(name string) string { return "http://" + name + ".etcd.db.svc:2380" }
 
 func (c *Cluster) byName(name string) *member {
 	i := slices.IndexFunc(c.members, func(m *member) bool { return m.name == name })
@@ -121,6 +121,23 @@ func (c *Cluster) byName(name string) *member {
 		return nil
 	}
 	return c.members[i]
+}
+
+// NameOf returns the name of the member of an id that is on the list of members, "" where there is none.
+func (c *Cluster) NameOf(id uint64) string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if m := c.byID(id); m != nil && c.gone[id] == "" {
+		return m.name
+	}
+	return ""
+}
+
+// Ran reports whether the process of the member of a name has ever done its work.
+func (c *Cluster) Ran(name string) bool {
+	ran := false
+	c.with(name, func(m *member) { ran = m.started })
+	return ran
 }
 
 func (c *Cluster) byID(id uint64) *member {

@@ -17,7 +17,7 @@ func (c *Cluster) AddLearner(ctx context.Context, url string, peerURLs []string)
 	if err != nil {
 		return err
 	}
-	name := strings.TrimSuffix(strings.TrimPrefix(peerURLs[0], "http://"), ":2380")
+	name, _, _ := strings.Cut(strings.TrimPrefix(peerURLs[0], "http://"), ".")
 	for _, v := range leader.config {
 		switch m := c.byID(v.id); {
 		case m != nil && m.name == name:

@@ -32,6 +32,12 @@ func newObject(k kind) client.Object {
 		return &v1alpha1.EvictionPolicy{}
 	case requests:
 		return &api.EvictionRequest{}
+	case replaces:
+		return &v1alpha1.ReplacementRequest{}
+	case claims:
+		return &corev1.PersistentVolumeClaim{}
+	case volumes:
+		return &corev1.PersistentVolume{}
 	case fences:
 		return &v1alpha1.NodeFence{}
 	default:

@@ -5,9 +5,14 @@ import (
 	"errors"
 	"fmt"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
 	api "k8s.io/api/lifecycle/v1alpha1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"usher.sh/usher/internal/snapshot"
@@ -35,6 +40,39 @@ func (c *connection) Create(ctx context.Context, object client.Object, _ ...clie
 			return err
 		}
 		fill(object, created)
+		return nil
+	})
+}
+
+// Delete is a DELETE of one object at a version: a pod's passes admission.
+func (c *connection) Delete(ctx context.Context, object client.Object, options ...client.DeleteOption) error {
+	var o client.DeleteOptions
+	o.ApplyOptions(options)
+	k, key, w := kindOf(object), client.ObjectKeyFromObject(object), c.replica.world
+	if o.Preconditions == nil || o.Preconditions.UID == nil {
+		w.fail("PRECONDITION", "%s deletes %s %s without its UID", c.replica.name, k, key.Name)
+		return nil
+	}
+	if pod, ok := object.(*corev1.Pod); ok {
+		c.replica.unwoken(ctx, "delete pod "+pod.Name)
+		r := &removal{user: self, delete: true, pod: pod.Name, uid: *o.Preconditions.UID, looked: lookedSince(ctx)}
+		if o.Preconditions.ResourceVersion != nil {
+			r.version = *o.Preconditions.ResourceVersion
+		}
+		return w.remove(ctx, r)
+	}
+	return c.write(ctx, "delete", whole, object, func() error {
+		before := w.store.get(k, key)
+		if before == nil {
+			return notFound(k, key.Name)
+		}
+		if before.GetUID() != *o.Preconditions.UID {
+			return apierrors.NewConflict(schema.GroupResource{Resource: string(k)}, key.Name, errModified)
+		}
+		if before.GetDeletionTimestamp() == nil && k == claims {
+			w.checkClaimGoes(key)
+		}
+		w.store.remove(before)
 		return nil
 	})
 }
@@ -73,7 +111,7 @@ func (c *connection) merge(ctx context.Context, object client.Object, patch clie
 	}
 	w := c.replica.world
 	key := client.ObjectKeyFromObject(object)
-	if unchanged(w.store.get(kindOf(object), key), p, body) || kindOf(object) == policies && c.replica.ages(key, p, body) {
+	if unchanged(w.store.get(kindOf(object), key), p, body) || restates(object, p, body) || kindOf(object) == policies && c.replica.ages(key, p, body) {
 		ctx = context.WithValue(ctx, unwokenKey, false)
 	}
 	return c.write(ctx, "patch", p, object, func() error {
@@ -141,17 +179,24 @@ type liveReader struct {
 }
 
 func (l *liveReader) Get(ctx context.Context, key client.ObjectKey, into client.Object, _ ...client.GetOption) error {
+	if lease, ok := into.(*coordinationv1.Lease); ok && key.Namespace == corev1.NamespaceNodeLease {
+		return l.replica.world.kubeletLease(key.Name, lease)
+	}
 	label := fmt.Sprintf("get %s %s", kindOf(into), key.Name)
 	return l.replica.call(ctx, label, plain, func() error { return read(l.replica.world.store.objects, key, into) })
 }
 
-// List returns all objects of a kind: there is one namespace.
-func (l *liveReader) List(ctx context.Context, into client.ObjectList, _ ...client.ListOption) error {
+// List returns all objects of a kind that have the labels: there is one namespace.
+func (l *liveReader) List(ctx context.Context, into client.ObjectList, options ...client.ListOption) error {
+	var o client.ListOptions
+	o.ApplyOptions(options)
 	k := kindOf(into)
 	return l.replica.call(ctx, fmt.Sprintf("list %s", k), plain, func() error {
 		var found []runtime.Object
 		for _, object := range sorted(l.replica.world.store.objects[k]) {
-			found = append(found, object.DeepCopyObject())
+			if o.LabelSelector == nil || o.LabelSelector.Matches(labels.Set(object.GetLabels())) {
+				found = append(found, object.DeepCopyObject())
+			}
 		}
 		return meta.SetList(into, found)
 	})

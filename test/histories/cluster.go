@@ -43,8 +43,16 @@ func (w *world) progress(p planned) func() {
 	pod := w.store.pod(p.pod)
 	ghost, haunted := w.ghosts[p.pod]
 	switch {
+	case w.protected(p.pod) != nil:
+		return w.protected(p.pod)
+	case w.collectOrphan(pod) != nil:
+		return w.collectOrphan(pod)
+	case w.lost(p.pod) && pod == nil && w.hasVolume(p.pod):
+		return func() { w.recreate(p) }
 	case w.lost(p.pod):
 		return w.collectLost(pod)
+	case pod != nil && pod.Spec.NodeName == "":
+		return w.bind(pod)
 	case haunted && !time.Now().Before(ghost.ends):
 		return func() { w.exorcise(p) }
 	case pod == nil:
@@ -111,9 +119,9 @@ func (w *world) recreate(p planned) {
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: namespace, Name: p.pod, Labels: map[string]string{"role": p.role, "pod": p.pod},
-			OwnerReferences: owners(),
+			OwnerReferences: owners(p.pod),
 		},
-		Spec:   corev1.PodSpec{NodeName: nodeKey(p.pod).Name, TerminationGracePeriodSeconds: &grace},
+		Spec:   corev1.PodSpec{NodeName: w.schedule(p.pod), TerminationGracePeriodSeconds: &grace},
 		Status: corev1.PodStatus{Phase: corev1.PodRunning},
 	}
 	if w.dice.IntN(100) < w.odds.foreign {
@@ -130,8 +138,8 @@ func (w *world) recreate(p planned) {
 }
 
 // owners are those of a pod: its StatefulSet.
-func owners() []metav1.OwnerReference {
-	return []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "StatefulSet", Name: "db", UID: "sts", Controller: new(true)}}
+func owners(pod string) []metav1.OwnerReference {
+	return []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "StatefulSet", Name: setOf(pod), UID: "sts", Controller: new(true)}}
 }
 
 // disown is a StatefulSet that is deleted without its pods, of which one is seen, or that takes it over anew.
@@ -144,7 +152,7 @@ func (w *world) disown() {
 	if len(pod.OwnerReferences) > 0 {
 		pod.OwnerReferences = nil
 	} else {
-		pod.OwnerReferences = owners()
+		pod.OwnerReferences = owners(pod.Name)
 	}
 	w.note("statefulset: owns %s: %t", pod.Name, len(pod.OwnerReferences) > 0)
 	w.store.put(pod)
@@ -152,9 +160,15 @@ func (w *world) disown() {
 
 func (w *world) run(p planned) {
 	wiped := p.disposable && !w.calm && w.dice.IntN(100) < w.odds.wiped
+	delete(w.podLives, p.pod)
+	if w.expelled(p.pod) {
+		w.note("kubelet: the process of %s ends at once: its member was removed", p.pod)
+		w.crashed[p.pod] = true
+		return
+	}
 	w.note("kubelet: the process of %s begins", p.pod)
 	w.site.start(p.pod, wiped)
-	delete(w.podLives, p.pod)
+	delete(w.replacing, p.pod)
 	delete(w.crashed, p.pod)
 	delete(w.safety.let, p.pod)
 	w.probe(p.pod)

@@ -2,7 +2,7 @@
 //
 // A history is a random run of the whole of Usher against a simulated apiserver and a simulated system: the real webhook,
 // controllers, gatherer, observer of systems and system clients, in several replicas whose caches lag. Around them people
-// drain, delete, crash and restart. Nothing is real but Usher.
+// drain, delete, crash, restart, lose machines and have members replaced. Nothing is real but Usher.
 //
 // Every call that leaves a replica waits at a gate until the scheduler lets it arrive, and perhaps again until its answer
 // may: so two replicas are interleaved at each of their steps, answers are old when they arrive, and a replica can be killed

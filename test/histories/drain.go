@@ -63,7 +63,7 @@ func (p *person) beat(pod string, record *snapshot.DrainRecord) bool {
 	ours := false
 	for range 20 {
 		err := p.world.call(p.world.ctx, nil, p.name+" gives a sign of life", plain, func() error {
-			ours = p.world.mark(nodeKey(pod), record, text)
+			ours = p.world.mark(p.world.nodeKey(pod), record, text)
 			return nil
 		})
 		if err == nil {
@@ -101,7 +101,7 @@ func (p *person) renew(pod, id string) bool {
 	ours := false
 	for range 20 {
 		err := p.world.call(p.world.ctx, nil, p.name+" renews its Lease", plain, func() error {
-			node, ok := p.world.store.get(nodes, nodeKey(pod)).(*corev1.Node)
+			node, ok := p.world.store.get(nodes, p.world.nodeKey(pod)).(*corev1.Node)
 			if !ok {
 				return nil
 			}

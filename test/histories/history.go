@@ -43,7 +43,7 @@ func RunWithout(seed uint64, watches ...string) Result {
 	ctx, cancel := context.WithCancel(context.Background())
 	w := newWorld(ctx, seed)
 	w.without = watches
-	w.drawTheme()
+	w.drawTheme(watches)
 	if len(watches) > 0 { // what rarely happens by itself mostly follows from another policy, or from another responder
 		w.odds.owners, w.odds.foreign, w.odds.silent = max(w.odds.owners, 2), max(w.odds.foreign, 50*w.dice.IntN(2)), w.dice.IntN(2)
 		w.odds.machines = max(w.odds.machines, 2*w.dice.IntN(2))
@@ -68,7 +68,7 @@ func RunWithout(seed uint64, watches ...string) Result {
 func newWorld(ctx context.Context, seed uint64) *world {
 	w := &world{
 		ctx: ctx, seed: seed, dice: rand.New(rand.NewPCG(seed, 1)), begun: time.Now(), ticked: time.Now(),
-		podLives: map[string]life{}, crashed: map[string]bool{}, ghosts: map[string]ghost{}, ends: map[types.UID]time.Time{}, revived: map[string]time.Time{}, kept: map[string]time.Time{}, machines: map[string]*machine{},
+		podLives: map[string]life{}, crashed: map[string]bool{}, ghosts: map[string]ghost{}, ends: map[types.UID]time.Time{}, revived: map[string]time.Time{}, kept: map[string]time.Time{}, machines: map[string]*machine{}, replacing: map[string]bool{}, fresh: map[string]bool{},
 		regime: newRegime(), jobs: make(chan func()), safety: safety{needed: map[string]needed{}, let: map[string]string{}, crashes: map[string]time.Time{}},
 	}
 	w.store = newStore(time.Now)
@@ -98,6 +98,11 @@ func (w *world) populate() error {
 		if err := w.join(p.pod); err != nil {
 			return err
 		}
+	}
+	if err := w.deploySets(); err != nil {
+		return err
+	}
+	for _, p := range w.site.members() {
 		w.recreate(p)
 		delete(w.podLives, p.pod)
 		w.probe(p.pod)
@@ -154,8 +159,13 @@ const mostPatience = v1alpha1.MaxTimeout + time.Second
 func (w *world) conclude() {
 	w.note("---- nothing goes wrong any more ----")
 	w.endTroubles()
+	w.replaceDestroyed()
 	w.settle(2 * time.Minute)
 	w.checkWishes()
+	if len(w.store.objects[replaces]) > 0 {
+		w.settle(5 * time.Minute)
+	}
+	w.checkReplacements()
 	if time.Since(w.store.dropped[policies]) < labelsStay { // a policy that was held while its members settle
 		w.settle(labelsStay)
 	}
@@ -182,7 +192,7 @@ func (w *world) endTroubles() {
 	w.calm, w.tight = true, false
 	w.site.heal()
 	for _, p := range w.site.members() {
-		if w.lost(p.pod) {
+		if w.lost(p.pod) && !w.machines[p.pod].destroyed {
 			w.answers(p.pod)
 		}
 	}

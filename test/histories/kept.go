@@ -33,12 +33,12 @@ func (p *person) keep() {
 	if err != nil {
 		p.world.fail("SIMULATOR", "writing a record: %v", err)
 	}
-	if !p.surely("leaves "+nodeKey(pod).Name+" drained", func() { p.world.leaveDrained(pod, record.ID, text) }) {
+	if !p.surely("leaves "+p.world.nodeKey(pod).Name+" drained", func() { p.world.leaveDrained(pod, record.ID, text) }) {
 		return
 	}
 	p.rest(20, 200)
 	erase := p.dice.IntN(2) == 0
-	p.surely("gives "+nodeKey(pod).Name+" back", func() { p.world.giveBack(pod, record.ID, erase) })
+	p.surely("gives "+p.world.nodeKey(pod).Name+" back", func() { p.world.giveBack(pod, record.ID, erase) })
 }
 
 // surely does something at the apiserver, as often as it takes to arrive.
@@ -62,7 +62,7 @@ func (w *world) emptied(name string) bool {
 
 // nodeOf returns the node of a member that carries the record of a drain, nil where it carries none or another's.
 func (w *world) nodeOf(pod, drain string) *corev1.Node {
-	node, ok := w.store.get(nodes, nodeKey(pod)).(*corev1.Node)
+	node, ok := w.store.get(nodes, w.nodeKey(pod)).(*corev1.Node)
 	if !ok {
 		return nil
 	}

@@ -3,7 +3,9 @@ package histories
 import (
 	"fmt"
 	"slices"
+	"time"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	api "k8s.io/api/lifecycle/v1alpha1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -17,18 +19,34 @@ import (
 
 // machine is the node of a member: how often it has booted, and whether it is lost.
 type machine struct {
+	node  string
 	boots int
 	lost  bool
+	since time.Time // that it is lost
+	// cut: it is lost, and what runs on it goes on.
+	cut bool
 	// off: a fence proves that it is off. It will not answer before it has booted anew.
 	off bool
+	// destroyed: it never comes back, and neither does its disk.
+	destroyed bool
 }
 
-func nodeKey(pod string) client.ObjectKey { return client.ObjectKey{Name: "n-" + pod} }
+// nodeKey is that of the node on which a member is to be.
+func (w *world) nodeKey(pod string) client.ObjectKey {
+	return client.ObjectKey{Name: w.machines[pod].node}
+}
 
 // join adds the node of a member.
 func (w *world) join(pod string) error {
-	w.machines[pod] = &machine{boots: 1}
-	return w.store.create(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: nodeKey(pod).Name}, Status: w.nodeStatus(pod, corev1.ConditionTrue)})
+	w.machines[pod] = &machine{node: "n-" + pod, boots: 1}
+	return w.createNode(pod)
+}
+
+func (w *world) createNode(pod string) error {
+	name := w.machines[pod].node
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{corev1.LabelHostname: name}}}
+	node.Status = w.nodeStatus(pod, corev1.ConditionTrue)
+	return w.store.create(node)
 }
 
 func (w *world) nodeStatus(pod string, ready corev1.ConditionStatus) corev1.NodeStatus {
@@ -40,13 +58,28 @@ func (w *world) nodeStatus(pod string, ready corev1.ConditionStatus) corev1.Node
 
 // report has a node say whether its machine is Ready, or its controller that this is not known.
 func (w *world) report(pod string, ready corev1.ConditionStatus) {
-	node, ok := w.store.get(nodes, nodeKey(pod)).(*corev1.Node)
+	node, ok := w.store.get(nodes, w.nodeKey(pod)).(*corev1.Node)
 	if !ok {
 		return
 	}
 	node = duplicate(node)
 	node.Status = w.nodeStatus(pod, ready)
 	w.store.put(node)
+}
+
+// kubeletLease is the Lease that the kubelet of a node has renewed last.
+func (w *world) kubeletLease(node string, into *coordinationv1.Lease) error {
+	for _, m := range w.machines {
+		if m.node == node {
+			renewed := time.Now()
+			if m.lost {
+				renewed = m.since
+			}
+			into.Spec.RenewTime = new(metav1.NewMicroTime(renewed))
+			return nil
+		}
+	}
+	return notFound(leases, node)
 }
 
 func (w *world) lost(pod string) bool { return w.machines[pod].lost }
@@ -79,8 +112,9 @@ func (w *world) lose() {
 		return
 	}
 	stops := w.dice.IntN(2) == 0
-	w.note("machine: %s is lost; it stops: %t", nodeKey(pod).Name, stops)
-	w.machines[pod].lost = true
+	w.note("machine: %s is lost; it stops: %t", w.nodeKey(pod).Name, stops)
+	m := w.machines[pod]
+	m.lost, m.since, m.cut = true, time.Now(), !stops
 	w.report(pod, corev1.ConditionUnknown)
 	w.probe(pod)
 	if stops {
@@ -95,13 +129,17 @@ func (w *world) powerOff(pod string) {
 		w.site.stop(pod)
 		w.safety.changed(w, natural, "what was left of "+pod+" has ended")
 	}
+	w.machines[pod].cut = false
 	w.halt(pod)
 }
 
 // fence proves that a lost machine is off: at once, or of a fence that was begun before.
 func (w *world) fence() {
 	pod := w.someMachine(func(m *machine) bool { return m.lost && !m.off })
-	node, ok := w.store.get(nodes, nodeKey(pod)).(*corev1.Node)
+	if pod == "" {
+		return
+	}
+	node, ok := w.store.get(nodes, w.nodeKey(pod)).(*corev1.Node)
 	if !ok {
 		return
 	}
@@ -128,7 +166,7 @@ func (w *world) fence() {
 
 // boot has a lost machine come back: one that was off has booted anew, another may answer again as if nothing had been.
 func (w *world) boot() {
-	if pod := w.someMachine(func(m *machine) bool { return m.lost }); pod != "" {
+	if pod := w.someMachine(func(m *machine) bool { return m.lost && !m.destroyed }); pod != "" {
 		w.answers(pod)
 	}
 }
@@ -139,12 +177,12 @@ func (w *world) answers(pod string) {
 		m.boots++
 		w.powerOff(pod)
 	}
-	w.note("machine: %s answers again, in its boot %d", nodeKey(pod).Name, m.boots)
-	m.lost, m.off = false, false
+	w.note("machine: %s answers again, in its boot %d", w.nodeKey(pod).Name, m.boots)
+	m.lost, m.off, m.cut = false, false, false
 	w.report(pod, corev1.ConditionTrue)
 	w.probe(pod)
 	for _, fence := range list[*v1alpha1.NodeFence](w.store, fences) {
-		if fence.Spec.NodeName != nodeKey(pod).Name || fence.Status.Over() {
+		if fence.Spec.NodeName != w.nodeKey(pod).Name || fence.Status.Over() {
 			continue
 		}
 		fence = duplicate(fence)

@@ -20,6 +20,7 @@ type threeMembers struct {
 	site
 
 	needs map[string]string // by pod: what would be lost
+	disks map[string]string // by pod: what would be lost with its disk
 	lags  time.Duration
 	free  bool // its role has no rules
 	quick bool // its role settles at once
@@ -29,6 +30,10 @@ func (s *threeMembers) members() []planned {
 	return []planned{{pod: "a", role: "m"}, {pod: "b", role: "m"}, {pod: "c", role: "m"}}
 }
 func (s *threeMembers) wouldLose(pod string, _ []string) string { return s.needs[pod] }
+func (s *threeMembers) wouldLoseDisk(pod string) string         { return s.disks[pod] }
+func (s *threeMembers) wipe(string)                             {}
+func (s *threeMembers) container() corev1.Container             { return corev1.Container{} }
+func (s *threeMembers) expelled(string) bool                    { return false }
 func (s *threeMembers) lag(string) time.Duration                { return s.lags }
 func (s *threeMembers) spec(bool) v1alpha1.EvictionPolicySpec {
 	role := v1alpha1.Role{Name: "m", State: v1alpha1.StatePersistent, Evict: v1alpha1.Evict{Rules: []v1alpha1.Rule{{Name: "quorum"}}}}
@@ -60,9 +65,14 @@ func wrongDeparture(t *testing.T) *departure {
 	for _, name := range []string{"a", "b", "c"} {
 		pod := &corev1.Pod{
 			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, Labels: map[string]string{v1alpha1.PolicyLabel: firstPolicy}},
-			Spec:       corev1.PodSpec{TerminationGracePeriodSeconds: new(int64(30))},
+			Spec:       corev1.PodSpec{NodeName: "n-" + name, TerminationGracePeriodSeconds: new(int64(30))},
 		}
 		if err := w.store.create(pod); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, p := range system.members() {
+		if err := w.join(p.pod); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -93,6 +103,21 @@ func (d *departure) forget(name string, uid types.UID, ago time.Duration) {
 	policy.Status.Leaving = append(policy.Status.Leaving, leaving)
 	d.store.put(policy)
 	d.deletePolicy(firstPolicy)
+}
+
+// replace has the policy's status say that a member is being replaced.
+func (d *departure) replace(member string) {
+	policy := duplicate(d.policy(firstPolicy))
+	policy.Status.Replacing = []v1alpha1.Replacing{{ID: member}}
+	d.store.put(policy)
+}
+
+// unbind has b be on no node.
+func (d *departure) unbind(life life) {
+	d.pod = duplicate(d.pod)
+	d.pod.Spec.NodeName = ""
+	d.store.put(d.pod)
+	d.podLives["b"] = life
 }
 
 // isNeeded has b be needed since then.
@@ -150,6 +175,14 @@ func TestExcuses(t *testing.T) {
 		{
 			"admission is not asked", func(d *departure) { d.removal.excuse = "admission is not asked" },
 			"it is asked", func(*departure) {},
+		},
+		{
+			"its machine is off", func(d *departure) { d.machines["b"].lost, d.machines["b"].off = true, true },
+			"it is lost", func(d *departure) { d.machines["b"].lost = true },
+		},
+		{
+			"its pod is on no node", func(d *departure) { d.unbind(created) },
+			"a process of it runs", func(d *departure) { d.unbind(runs) },
 		},
 		{
 			"a person takes the responsibility", func(d *departure) { d.breakGlass("the disk is on fire") },
@@ -311,6 +344,11 @@ func TestPermitExcuses(t *testing.T) {
 		{"a permit", func(d *departure) { d.permit("b", d.pod.UID) }, false},
 		{"that of the pod before", func(d *departure) { d.permit("b", "another") }, true},
 		{"that of another", func(d *departure) { d.permit("a", d.store.pod("a").UID) }, true},
+		{"it was on no node", func(d *departure) { d.removal.unbound = true }, false},
+		{"it is replaced, and Usher deletes it", func(d *departure) { d.replace("b"); d.removal.user, d.removal.delete = self, true }, false},
+		{"it is replaced, and Usher evicts it", func(d *departure) { d.replace("b"); d.removal.user = self }, true},
+		{"it is replaced, and a person deletes it", func(d *departure) { d.replace("b"); d.removal.delete = true }, true},
+		{"another is replaced", func(d *departure) { d.replace("a"); d.removal.user, d.removal.delete = self, true }, true},
 		{"excused otherwise", func(d *departure) { d.removal.excuse = "admission is not asked" }, false},
 		{"another pod was judged", func(d *departure) { d.removal.judged = "another" }, false},
 		{"clocks jump", func(d *departure) { d.odds.jumps = 1 }, false},

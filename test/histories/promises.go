@@ -48,6 +48,9 @@ func (w *world) checkPermit(r *removal, pod *corev1.Pod) {
 	if r.excuse != "" || pod.UID != r.judged || w.odds.jumps > 0 || !w.asksRules(w.roleOf(pod.Name)) || w.noted(pod.UID) || w.forgotten(r, pod) {
 		return
 	}
+	if r.unbound || r.user == self && r.delete && w.isReplaced(pod.Name) { // nothing has run in it yet, or it is the predecessor of a successor
+		return
+	}
 	w.fail("PERMIT", "%s may take %s away, and no policy's status says that it leaves", r.user, pod.Name)
 }
 
@@ -61,6 +64,13 @@ func (w *world) noted(uid types.UID) bool {
 		}
 	}
 	return false
+}
+
+// isReplaced reports whether a policy's status says that a member is being replaced.
+func (w *world) isReplaced(member string) bool {
+	return slices.ContainsFunc(list[*v1alpha1.EvictionPolicy](w.store, policies), func(policy *v1alpha1.EvictionPolicy) bool {
+		return slices.ContainsFunc(policy.Status.Replacing, func(e v1alpha1.Replacing) bool { return e.ID == member })
+	})
 }
 
 // forgotten reports whether the permit for a removal, one that was written since the removal was sent, has gone with its policy, whose

@@ -28,6 +28,7 @@ import (
 	requestcontroller "usher.sh/usher/internal/controller/evictionrequest"
 	"usher.sh/usher/internal/controller/expiry"
 	"usher.sh/usher/internal/controller/policy"
+	"usher.sh/usher/internal/controller/replacement"
 	"usher.sh/usher/internal/controller/responder"
 	"usher.sh/usher/internal/controller/wiring"
 	"usher.sh/usher/internal/eviction"
@@ -129,6 +130,9 @@ func (r *replica) declare(mgr *process) []wiring.Controller {
 		requestcontroller.Controllers(mgr, requestcontroller.Options{Version: lifecycleapi.Usher, Governed: evictionrequest.Governed, Now: time.Now}),
 		defaultresponder.Controllers(mgr, defaultresponder.Options{Version: lifecycleapi.Usher, Writer: r.act.Writer}),
 		expiry.Controllers(mgr, expiry.Options{Now: r.now, Act: r.act}),
+		replacement.Controllers(mgr, replacement.Options{
+			Act: &act.Replacements{Client: mgr.client}, Governed: r.act, Gatherer: r.gatherer, Self: self, Now: r.now,
+		}),
 	)
 }
 

@@ -72,8 +72,13 @@ func (s *safety) changedBy(w *world, c cause, what string, pod *corev1.Pod) {
 	}
 }
 
-// wouldLose asks for the truth, with all members that are on their way counted as gone.
+// wouldLose asks for the truth, with all members that are on their way counted as gone. Nothing runs on a machine that is off, and nothing in a
+// pod that is on no node.
 func (w *world) wouldLose(pod string) string {
+	object := w.store.pod(pod)
+	if w.machines[pod].off || object != nil && object.Spec.NodeName == "" && !w.processRuns(pod) {
+		return ""
+	}
 	var away []string
 	for _, p := range w.site.members() {
 		if p.pod != pod && w.lingers(p.pod) {

@@ -23,16 +23,19 @@ type removal struct {
 	delete bool
 	pod    string
 	uid    types.UID // precondition
-	dryRun bool
-	ask    string
-	grace  *int64
+	// version is one as well; "": any.
+	version string
+	dryRun  bool
+	ask     string
+	grace   *int64
 
-	of     string    // whose it is: several people may be one user
-	looked time.Time // of Usher's own: when the controller began to look that sends it
-	began  time.Time
-	judged types.UID   // the pod that admission was asked about
-	excuse string      // why the truth does not matter; "": it does
-	seen   []types.UID // pods that the replica which was asked saw terminating
+	of      string    // whose it is: several people may be one user
+	looked  time.Time // of Usher's own: when the controller began to look that sends it
+	began   time.Time
+	judged  types.UID   // the pod that admission was asked about
+	unbound bool        // it was on no node then
+	excuse  string      // why the truth does not matter; "": it does
+	seen    []types.UID // pods that the replica which was asked saw terminating
 	// newcomers: the policies that have the pod judged by its own system have all been created since that replica has observed policies.
 	newcomers bool
 
@@ -81,7 +84,7 @@ func (w *world) serve(r *removal) error {
 	defer cancel()
 	before := w.store.pod(r.pod)
 	if before != nil {
-		r.judged = before.UID
+		r.judged, r.unbound = before.UID, before.Spec.NodeName == ""
 	}
 	if r.delete && before == nil {
 		return notFound(pods, r.pod)
@@ -132,7 +135,7 @@ func (w *world) carryOut(r *removal) error {
 		return notFound(pods, r.pod)
 	case r.uid != "" && r.uid != pod.UID:
 		return apierrors.NewConflict(resource, r.pod, fmt.Errorf("precondition failed: UID in precondition: %s, UID in object meta: %s", r.uid, pod.UID))
-	case r.delete && pod.UID != r.judged:
+	case r.delete && pod.UID != r.judged, r.version != "" && r.version != pod.ResourceVersion:
 		return apierrors.NewConflict(resource, r.pod, errModified)
 	case !r.delete && w.tight && pod.DeletionTimestamp == nil:
 		return overBudget(r.pod)
@@ -159,6 +162,9 @@ func (w *world) takeAway(r *removal, pod *corev1.Pod) {
 		c = accident
 	}
 	switch {
+	case pod.Spec.NodeName == "": // no kubelet has it
+		w.store.drop(pods, keyOf(pod))
+		w.podLives[pod.Name] = missing
 	case grace > 0:
 		w.begins(pod)
 	case r.excuse != "" && !w.noted(pod.UID):

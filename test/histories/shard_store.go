@@ -124,6 +124,16 @@ func (s *shardStore) wouldLose(pod string, away []string) string {
 	return ""
 }
 
+// wouldLoseDisk says of what no other keeper has a copy.
+func (s *shardStore) wouldLoseDisk(pod string) string {
+	for i, on := range s.shards {
+		if slices.Equal(on, []string{pod}) {
+			return fmt.Sprintf("no other has a copy of shard %d", i)
+		}
+	}
+	return ""
+}
+
 func (s *shardStore) lost() []string {
 	var lost []string
 	for i, on := range s.shards {

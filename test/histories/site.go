@@ -61,7 +61,11 @@ func (r *replica) kind(spec *v1alpha1.System) (system.Kind, bool) {
 	open := kind.Open
 	kind.Open = func(spec *v1alpha1.System, access system.Access) (system.System, error) {
 		opened, err := open(spec, access)
-		return shortDeadline{opened, r, addressee(spec)}, err
+		short := shortDeadline{opened, r, addressee(spec)}
+		if listed, ok := opened.(system.Membership); ok {
+			return shortMembership{short, listed}, err
+		}
+		return short, err
 	}
 	return kind, true
 }
@@ -72,6 +76,12 @@ type shortDeadline struct {
 	system.System
 	replica *replica
 	name    string
+}
+
+// shortMembership is one whose list of members is changed by asking for it.
+type shortMembership struct {
+	shortDeadline
+	system.Membership
 }
 
 const moment = 50 * time.Millisecond

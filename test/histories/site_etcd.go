@@ -6,6 +6,8 @@ import (
 	"math/rand/v2"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"usher.sh/usher/api/v1alpha1"
 	"usher.sh/usher/internal/system"
 	"usher.sh/usher/internal/system/etcd"
@@ -45,7 +47,7 @@ func (e *etcdSite) spec(staging bool) v1alpha1.EvictionPolicySpec {
 	}
 	return v1alpha1.EvictionPolicySpec{
 		System:  v1alpha1.System{Etcd: &v1alpha1.Etcd{Access: v1alpha1.Access{Endpoints: endpoints}, MaxLag: 2}},
-		Members: selectors(e.plan),
+		Members: provide(e.world, selectors(e.plan)),
 	}
 }
 
@@ -73,6 +75,26 @@ func (e *etcdSite) tick() {
 
 func (e *etcdSite) start(pod string, _ bool) { e.sim.Start(pod) }
 func (e *etcdSite) stop(pod string)          { e.sim.Kill(pod) }
+
+// wipe loses the disk that a member has run with. The successor's, at the same address, is another.
+func (e *etcdSite) wipe(pod string) {
+	if e.sim.Ran(pod) {
+		e.sim.Wipe(pod)
+	}
+}
+
+func (e *etcdSite) wouldLoseDisk(pod string) string {
+	if lose, why := e.sim.WouldLoseWithDisk(pod); lose {
+		return why
+	}
+	return ""
+}
+
+func (e *etcdSite) expelled(pod string) bool { return !e.sim.Ran(pod) }
+
+func (*etcdSite) container() corev1.Container {
+	return corev1.Container{Name: "etcd", Args: []string{"--initial-cluster-state=existing"}}
+}
 
 func (e *etcdSite) wouldLose(pod string, away []string) string {
 	if lose, why := e.sim.WouldLose(pod, away...); lose {
@@ -179,6 +201,9 @@ func (l *etcdLine) Promote(ctx context.Context, url string, id uint64) error {
 
 func (l *etcdLine) Remove(ctx context.Context, url string, id uint64) error {
 	_, err := ask(ctx, l, "remove", url, func(ctx context.Context, url string) (struct{}, error) {
+		if name := l.sim.NameOf(id); l.replica.world.local() != nil && name != "" {
+			l.replica.world.checkDisk(name, name+" is taken off the list of members")
+		}
 		return struct{}{}, l.sim.Remove(ctx, url, id)
 	})
 	return err

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"usher.sh/usher/api/v1alpha1"
@@ -69,6 +70,7 @@ func (d *httpSite) spec(staging bool) v1alpha1.EvictionPolicySpec {
 		endpoint = stagingURL
 	}
 	members := selectors(d.plan)
+	provide(d.world, members)
 	if d.stay {
 		members[0].Leaves = v1alpha1.LeavesLoad
 	}
@@ -91,7 +93,7 @@ func (d *httpSite) roles() []v1alpha1.Role {
 	roles := []v1alpha1.Role{
 		{
 			Name: "keeper", System: "http", State: v1alpha1.StatePersistent, Identity: v1alpha1.IdentityUnique,
-			Replace: v1alpha1.Replace{Successor: v1alpha1.SuccessorNewIdentity, Rules: []v1alpha1.Rule{{
+			Replace: v1alpha1.Replace{Successor: v1alpha1.SuccessorSameIdentity, Rules: []v1alpha1.Rule{{
 				Name: "copied", Reason: "SoleCopies", Expression: "member.keeper.sole == 0", Message: "no other serves {{member.keeper.sole}} shards of {{member.id}}",
 			}}},
 			Evict: v1alpha1.Evict{
@@ -144,9 +146,30 @@ func (d *httpSite) start(pod string, wiped bool) {
 	d.here.up[pod] = true
 }
 
+func (d *httpSite) wipe(pod string) { d.here.wipe(pod) }
+
+func (d *httpSite) wouldLoseDisk(pod string) string { return d.here.wouldLoseDisk(pod) }
+
+func (*httpSite) expelled(string) bool { return false }
+
+func (*httpSite) container() corev1.Container { return corev1.Container{Name: "keeper"} }
+
 func (d *httpSite) stop(pod string) { delete(d.here.up, pod) }
 
-func (d *httpSite) wouldLose(pod string, away []string) string { return d.here.wouldLose(pod, away) }
+// wouldLose of routers that have a floor goes by what clients reach: a pod whose node does not report is not Ready.
+func (d *httpSite) wouldLose(pod string, away []string) string {
+	if d.floor && strings.HasPrefix(pod, "router") {
+		if d.world.lost(pod) {
+			return ""
+		}
+		for _, p := range d.plan {
+			if p.role == "router" && d.world.lost(p.pod) {
+				away = append(away, p.pod)
+			}
+		}
+	}
+	return d.here.wouldLose(pod, away)
+}
 
 func (d *httpSite) lag(role string) time.Duration {
 	if d.floor && role == "router" {

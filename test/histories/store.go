@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	api "k8s.io/api/lifecycle/v1alpha1"
@@ -33,10 +34,16 @@ const (
 	requests   kind = "evictionrequests"
 	evictions  kind = "evictions"
 	fences     kind = "nodefences"
-	leases     kind = "leases" // no cache keeps them
+	replaces   kind = "replacementrequests"
+
+	// No cache keeps these.
+	leases  kind = "leases"
+	sets    kind = "statefulsets"
+	claims  kind = "persistentvolumeclaims"
+	volumes kind = "persistentvolumes"
 )
 
-var kinds = []kind{namespaces, nodes, pods, policies, requests, evictions, fences}
+var kinds = []kind{namespaces, nodes, pods, policies, requests, evictions, fences, replaces}
 
 // event is what a watch delivers; after is nil for a deletion, which happened at a time.
 type event struct {
@@ -67,7 +74,9 @@ func newStore(now func() time.Time) *store {
 	for _, k := range kinds {
 		s.objects[k] = map[snapshot.Key]client.Object{}
 	}
-	s.objects[leases] = map[snapshot.Key]client.Object{}
+	for _, k := range []kind{leases, sets, claims, volumes} {
+		s.objects[k] = map[snapshot.Key]client.Object{}
+	}
 	return s
 }
 
@@ -75,7 +84,7 @@ func kindOf(object runtime.Object) kind {
 	switch object.(type) {
 	case *corev1.Namespace:
 		return namespaces
-	case *corev1.Node:
+	case *corev1.Node, *corev1.NodeList:
 		return nodes
 	case *corev1.Pod, *corev1.PodList:
 		return pods
@@ -85,6 +94,14 @@ func kindOf(object runtime.Object) kind {
 		return requests
 	case *api.Eviction, *api.EvictionList:
 		return evictions
+	case *v1alpha1.ReplacementRequest, *v1alpha1.ReplacementRequestList:
+		return replaces
+	case *appsv1.StatefulSet, *appsv1.StatefulSetList:
+		return sets
+	case *corev1.PersistentVolumeClaim:
+		return claims
+	case *corev1.PersistentVolume:
+		return volumes
 	case *v1alpha1.NodeFence, *v1alpha1.NodeFenceList:
 		return fences
 	case *coordinationv1.Lease:

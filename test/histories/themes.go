@@ -1,6 +1,9 @@
 package histories
 
-import "slices"
+import (
+	"slices"
+	"strings"
+)
 
 // odds are drawn once for a history, so that some are quiet in a respect and others are not.
 type odds struct {
@@ -32,6 +35,7 @@ type odds struct {
 	silent     int // 1: that responder answers at the end only
 	bare       int // how often a namespace loses its label
 	machines   int // how often machines are lost
+	replaced   int // how often they are destroyed; 0: members have no volumes of their own
 }
 
 // theme is what a history is mostly about: what goes wrong rarely by itself hardly ever meets what else it takes.
@@ -56,6 +60,7 @@ var (
 	taints   = trade{"tainter", (*person).tainter}
 	leaves   = trade{"drain", (*person).drain}
 	keeps    = trade{"keeper", (*person).keep}
+	replaced = trade{"replacer", (*person).replace}
 	wonders  = trade{"asker", (*person).asker}
 	rolls    = trade{"roller", (*person).roller}
 	shutdown = trade{"shutdown", (*person).shutdown}
@@ -63,6 +68,9 @@ var (
 	allTrades = []trade{drains, drains, asks, asks, leaves, keeps, deletes, taints, wonders, rolls}
 	anySite   = []func(*world) site{newArango, newArango, newEtcd, newEtcd, newHTTPSite, newFloor, newStaying}
 )
+
+// replacements is the theme whose members have local volumes.
+const replacements = "members that are replaced"
 
 // themes are drawn with equal chances.
 var themes = []theme{
@@ -101,14 +109,22 @@ var themes = []theme{
 	{name: "nodes that stay drained", sites: []func(*world) site{newStaying, newStaying, newEtcd}, trades: []trade{keeps, keeps, leaves, drains, asks}, odds: func(o *odds, draw func(...int) int) {
 		o.accidents, o.haste, o.kills, o.failing = draw(0, 1), draw(1, 3), draw(0, 0, 1), draw(0, 1)
 	}},
+	{name: replacements, sites: []func(*world) site{newEtcd, newEtcd, newHTTPSite}, trades: []trade{replaced, replaced, replaced, drains, asks, leaves, deletes}, odds: func(o *odds, draw func(...int) int) {
+		o.force = draw(0, 0, 50)
+		o.machines, o.replaced, o.accidents, o.haste, o.linger, o.kills = draw(1, 2), draw(1, 2), draw(0, 0, 1), draw(1, 3), draw(0, 20), draw(0, 0, 1)
+	}},
 	{name: "machines that are lost", sites: anySite, trades: []trade{drains, asks, leaves, taints, deletes}, odds: func(o *odds, draw func(...int) int) {
 		o.machines, o.accidents, o.haste, o.linger, o.kills = draw(1, 3), draw(0, 0, 1), draw(0, 1, 3), draw(0, 20), draw(0, 0, 1)
 	}},
 }
 
-func (w *world) drawTheme() {
+// drawTheme draws what a history is about. Of replacements it is about members that are replaced, which others know nothing of.
+func (w *world) drawTheme(without []string) {
 	draw := func(values ...int) int { return values[w.dice.IntN(len(values))] }
 	w.theme = themes[w.dice.IntN(len(themes))]
+	if slices.ContainsFunc(without, func(watch string) bool { return strings.HasPrefix(watch, "replac") }) {
+		w.theme = themes[slices.IndexFunc(themes, func(t theme) bool { return t.name == replacements })]
+	}
 	w.odds = odds{delivery: draw(1, 3, 8), slow: draw(0, 0, 50), lost: draw(0, 0, 10), late: draw(0, 0, 10)}
 	w.theme.odds(&w.odds, draw)
 }

@@ -29,6 +29,7 @@ func (w *world) trouble() []option {
 	add(4*w.odds.machines, w.lose)
 	add(8*w.odds.machines, w.fence)
 	add(2*w.odds.machines, w.boot)
+	add(4*w.odds.replaced, w.destroy)
 	add(2*w.odds.kills, w.kill)
 	add(4*w.odds.kills, w.restart)
 	add(3*w.odds.leaders, w.elect)
@@ -89,7 +90,7 @@ func (w *world) repair() {
 
 // revive starts the crashed process of a pod again, if its machine runs.
 func (w *world) revive(pod string) {
-	if !w.crashed[pod] || w.podLives[pod] != runs || w.lost(pod) {
+	if !w.crashed[pod] || w.podLives[pod] != runs || w.lost(pod) || w.expelled(pod) {
 		return
 	}
 	w.note("machine: the process of %s starts again", pod)

@@ -94,7 +94,7 @@ func (r *replica) looksSoon(item work) bool {
 	failed := time.Since(r.failed[item]) <= writePause
 	relabels := item.controller == policyController && time.Since(r.failed[labels]) <= writePause
 	r.world.mu.Unlock()
-	return queued && (time.Until(at) <= pause || failed || r.expires(item, at) || r.outlasts(item, at)) || relabels || time.Since(r.refused[item.key.Name]) <= evictPause
+	return queued && (time.Until(at) <= pause || failed || r.expires(item, at) || r.outlasts(item, at) || polls(item, at)) || relabels || time.Since(r.refused[item.key.Name]) <= evictPause
 }
 
 // expires reports whether a key is the request of a drain, at which the manager looks again when the drain's last sign of life is over. That a
@@ -106,6 +106,11 @@ func (r *replica) expires(item work, at time.Time) bool {
 	}
 	_, drains := observe.RequestFacts(request).Drainer()
 	return drains && time.Until(at) <= snapshot.LiveFor
+}
+
+// polls reports whether a key is a replacement, at which the manager looks again since no watch shows claims, volumes, StatefulSets and Leases.
+func polls(item work, at time.Time) bool {
+	return item.controller == "replacement" && time.Until(at) <= blockedPause
 }
 
 // outlasts reports whether a key is a pod at which the responder looks again since it is blocked, and that it has waited for a step of a pod that

@@ -43,15 +43,20 @@ type world struct {
 	podLives map[string]life
 	crashed  map[string]bool
 	ghosts   map[string]ghost
-	revived  map[string]time.Time    // when a drain gave a sign of life after a time without one
-	kept     map[string]time.Time    // when a drain left its node drained
-	machines map[string]*machine     // of members
-	ends     map[types.UID]time.Time // when the process of a terminating pod ends
-	draws    uint64
-	tight    bool // a budget allows no disruption
-	regime   regime
-	focus    string // the role that people are after
-	quiet    bool   // no removal is requested any more
+	revived  map[string]time.Time // when a drain gave a sign of life after a time without one
+	kept     map[string]time.Time // when a drain left its node drained
+	machines map[string]*machine  // of members
+	moved    int                  // how many members have come to other machines
+	// fresh are the members that have had a claim made anew for them.
+	fresh map[string]bool
+	// replacing are the members whose claims were deleted for a successor that has not begun.
+	replacing map[string]bool
+	ends      map[types.UID]time.Time // when the process of a terminating pod ends
+	draws     uint64
+	tight     bool // a budget allows no disruption
+	regime    regime
+	focus     string // the role that people are after
+	quiet     bool   // no removal is requested any more
 
 	admissions int
 
@@ -270,7 +275,7 @@ func (w *world) audit(k kind, p part, body []byte) {
 	if json.Unmarshal(body, &patch) != nil {
 		return
 	}
-	for _, field := range []string{"epoch", "leaving", "preparations"} {
+	for _, field := range []string{"epoch", "leaving", "preparations", "emptied", "replacing"} {
 		if _, writes := patch.Status[field]; writes && patch.Metadata.ResourceVersion == "" {
 			w.fail("PRECONDITION", "%s of a policy's status is written without a version", field)
 		}

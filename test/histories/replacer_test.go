@@ -1,0 +1,65 @@
+package histories
+
+import (
+	"testing"
+	"time"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"usher.sh/usher/api/v1alpha1"
+)
+
+// TestReplacedExcuses checks when the claim of b may be deleted.
+func TestReplacedExcuses(t *testing.T) {
+	cases := []struct {
+		name  string
+		with  func(*departure)
+		fails bool
+	}{
+		{"its process has ended", func(*departure) {}, false},
+		{"its process runs", func(d *departure) { d.podLives["b"] = runs }, true},
+		{"it has crashed", func(d *departure) { d.podLives["b"], d.crashed["b"] = runs, true }, false},
+		{"its pod was taken away by force", func(d *departure) { d.ghosts["b"] = ghost{} }, true},
+		{"it has the last copy", func(d *departure) { d.system.disks = map[string]string{"b": "the last copy"} }, true},
+		{"since a moment ago", func(d *departure) {
+			d.system.disks = map[string]string{"b": "the last copy"}
+			d.crash(maxAge - time.Second)
+		}, false},
+		{"for longer than evidence may be old", func(d *departure) {
+			d.system.disks = map[string]string{"b": "the last copy"}
+			d.crash(maxAge + time.Second)
+		}, true},
+		{"another has the last copy", func(d *departure) { d.system.disks = map[string]string{"a": "the last copy"} }, false},
+		{"the successor of another has not begun", func(d *departure) { d.replacing["a"] = true }, true},
+		{"its own has not", func(d *departure) { d.replacing["b"] = true }, false},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			d := wrongDeparture(t)
+			d.odds.replaced, d.podLives["b"] = 1, stopped
+			c.with(d)
+			d.checkClaimGoes(claimKey("b"))
+			d.check(t, c.fails, "REPLACED", c.name)
+		})
+	}
+}
+
+// TestRestates checks what of a request's status may be written without an event: what it waits for, and no step.
+func TestRestates(t *testing.T) {
+	request := &v1alpha1.ReplacementRequest{}
+	for _, c := range []struct {
+		object client.Object
+		part   part
+		body   string
+		want   bool
+	}{
+		{request, status, `{"status": {"blockers": [{"reason": "PredecessorRuns"}], "conditions": null}}`, true},
+		{request, status, `{"status": {"blockers": null, "step": "Removing"}}`, false},
+		{request, whole, `{"metadata": {"finalizers": ["usher.sh/replacement"]}}`, false},
+		{&v1alpha1.EvictionPolicy{}, status, `{"status": {"blocked": null}}`, false},
+	} {
+		if got := restates(c.object, c.part, []byte(c.body)); got != c.want {
+			t.Errorf("%T %s %s: %t", c.object, c.part, c.body, got)
+		}
+	}
+}
