@@ -1,55 +1,78 @@
 package evictionrequest
 
 import (
+	"errors"
 	"maps"
+	"net/http"
 	"sync"
 	"time"
 
 	api "k8s.io/api/lifecycle/v1alpha1"
-	"k8s.io/apimachinery/pkg/types"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"usher.sh/usher/internal/evictionrequest"
 )
 
-// made remembers for a moment which eviction was created for a pod, by the pod's UID: who looks before the cache shows the eviction would
-// create it once more. For another request of the pod that would take away the owners that it has: what one field manager applies is all
-// that it wants.
+// made remembers for a moment which eviction was created for a pod: who looks before the cache shows the eviction would create it once more.
+// For another request of the pod that would take away the owners that it has: what one field manager applies is all that it wants.
 type made struct {
 	mu   sync.Mutex
-	last map[types.UID]evictionrequest.Made
+	last map[evictionrequest.Ref]evictionrequest.Made
 }
 
-func newMade() *made { return &made{last: map[types.UID]evictionrequest.Made{}} }
+func newMade() *made { return &made{last: map[evictionrequest.Ref]evictionrequest.Made{}} }
 
 // of is what was created last for a pod. What the cache shows is forgotten: once that is gone, another may be created at once.
-func (m *made) of(pod types.UID, cached []*api.Eviction) evictionrequest.Made {
+func (m *made) of(pod evictionrequest.Ref, cached []*api.Eviction) evictionrequest.Made {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	for _, e := range cached {
-		if e.Name == m.last[pod].Name {
-			delete(m.last, pod)
-		}
+	if shows(cached, pod, m.last[pod].Name) {
+		delete(m.last, pod)
 	}
 	return m.last[pod]
 }
 
-// begin notes that an eviction is about to be created for a pod, and returns false where another worker creates it.
-func (m *made) begin(pod types.UID, eviction string, now time.Time) bool {
+// shows reports whether the cache shows an eviction of a pod under a name.
+func shows(cached []*api.Eviction, pod evictionrequest.Ref, name string) bool {
+	for _, e := range cached {
+		if of, ok := evictionrequest.EvictionRef(e); ok && of == pod && e.Name == name {
+			return true
+		}
+	}
+	return false
+}
+
+// begin notes that an eviction is about to be created for a pod, and returns false where another worker creates one.
+func (m *made) begin(pod evictionrequest.Ref, eviction string, now time.Time) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	maps.DeleteFunc(m.last, func(_ types.UID, one evictionrequest.Made) bool {
+	maps.DeleteFunc(m.last, func(_ evictionrequest.Ref, one evictionrequest.Made) bool {
 		return now.Sub(one.Time).Abs() >= evictionrequest.UnseenFor
 	})
-	if m.last[pod].Name == eviction {
+	if m.last[pod].Name != "" {
 		return false
 	}
 	m.last[pod] = evictionrequest.Made{Name: eviction, Time: now}
 	return true
 }
 
-// failed forgets an eviction whose creation was not answered, or refused.
-func (m *made) failed(pod types.UID) {
+// ended notes what has become of a creation. One that was refused is forgotten, one that was not answered may have taken effect.
+func (m *made) ended(pod evictionrequest.Ref, eviction string, now time.Time, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	delete(m.last, pod)
+	if refused(err) {
+		delete(m.last, pod)
+		return
+	}
+	m.last[pod] = evictionrequest.Made{Name: eviction, Time: now}
+}
+
+// refused reports whether an error says that a write had no effect.
+func refused(err error) bool {
+	said, ok := errors.AsType[*apierrors.StatusError](err)
+	if !ok {
+		return false
+	}
+	code := said.Status().Code
+	return code >= http.StatusBadRequest && code < http.StatusInternalServerError
 }

@@ -43,7 +43,7 @@ func (s *reconciler) reconcileRequest(ctx context.Context, key reconcile.Request
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	t.Made = s.made.of(ref.UID, t.Evictions)
+	t.Made = s.made.of(ref, t.Evictions)
 	plan := evictionrequest.PlanRequest(t, request)
 	if plan.Changed {
 		patch, err := evictionrequest.RequestStatusPatch(s.options.Version, request, plan.Status)
@@ -57,7 +57,7 @@ func (s *reconciler) reconcileRequest(ctx context.Context, key reconcile.Request
 	return reconcile.Result{RequeueAfter: plan.Again}, nil
 }
 
-// create creates the eviction of a plan for a request, unless another worker does so for the same pod.
+// create creates the eviction of a plan for a request, unless another worker has created one for the same pod since the plan was made.
 func (s *reconciler) create(ctx context.Context, request *api.EvictionRequest, t evictionrequest.Target, plan evictionrequest.RequestPlan) (reconcile.Result, error) {
 	if wait := s.others.first(request, s.options.Now()); wait > 0 {
 		return reconcile.Result{RequeueAfter: wait}, nil
@@ -65,13 +65,18 @@ func (s *reconciler) create(ctx context.Context, request *api.EvictionRequest, t
 	if stands, err := s.stands(ctx, request); err != nil || !stands {
 		return reconcile.Result{}, err
 	}
-	if !s.made.begin(t.Ref.UID, plan.Create.Name, t.Now) {
+	name := plan.Create.Name
+	if !s.made.begin(t.Ref, name, t.Now) {
 		return reconcile.Result{RequeueAfter: lostRace}, nil
 	}
+	shown, err := targets.EvictionsOf(ctx, s.client, client.ObjectKey{Namespace: t.Ref.Namespace, Name: t.Ref.Name})
+	if err != nil || shows(shown, t.Ref, name) {
+		return reconcile.Result{RequeueAfter: lostRace}, err
+	}
 	patch, err := evictionrequest.CreationPatch(s.options.Version, plan.Create)
-	if err := s.apply(ctx, patch, err); err != nil {
-		s.made.failed(t.Ref.UID)
-		return afterWrite(fmt.Errorf("creating eviction %s: %w", plan.Create.Name, err))
+	err = s.apply(ctx, patch, err)
+	if s.made.ended(t.Ref, name, time.Now(), err); err != nil {
+		return afterWrite(fmt.Errorf("creating eviction %s: %w", name, err))
 	}
 	return reconcile.Result{RequeueAfter: plan.Again}, nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"strings"
 	"testing"
 	"time"
@@ -270,6 +271,14 @@ type behind struct {
 	evictions []api.Eviction
 	created   int
 	meanwhile func() // what happens while an eviction is being created
+	fails     error  // what is answered then
+}
+
+// show has the cache show an eviction of the pod from now on.
+func (b *behind) show(name string) {
+	shown := api.Eviction{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: name}}
+	shown.Spec.Target.Pod = &api.EvictionPodReference{Name: "p", UID: "a"}
+	b.evictions = []api.Eviction{shown}
 }
 
 func (b *behind) Get(_ context.Context, _ client.ObjectKey, into client.Object, _ ...client.GetOption) error {
@@ -288,10 +297,11 @@ func (b *behind) List(_ context.Context, list client.ObjectList, _ ...client.Lis
 
 func (b *behind) Apply(context.Context, runtime.ApplyConfiguration, ...client.ApplyOption) error {
 	b.created++
-	if b.meanwhile != nil {
-		b.meanwhile()
+	if then := b.meanwhile; then != nil {
+		b.meanwhile = nil
+		then()
 	}
-	return nil
+	return b.fails
 }
 
 func (b *behind) Status() client.SubResourceWriter { return writable{} }
@@ -322,9 +332,7 @@ func TestAnEvictionIsCreatedOnceThoughTheCacheIsBehind(t *testing.T) {
 	}
 	look(1)
 	look(1)
-	shown := api.Eviction{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "pod-1-p"}}
-	shown.Spec.Target.Pod = &api.EvictionPodReference{Name: "p", UID: "a"}
-	store.evictions = []api.Eviction{shown}
+	store.show("pod-1-p")
 	look(1)
 	store.evictions = nil // it was seen, and is gone
 	look(2)
@@ -349,11 +357,17 @@ func TestAnEvictionIsCreatedForOneRequestOfAPod(t *testing.T) {
 	alice.UID, bob.UID, bob.Spec.Requester = "alice", "bob", "x.io/bob"
 	for name, c := range map[string]struct {
 		decides, creates bool // the other worker looks when one has decided, or when it creates
+		seen             bool // its eviction is seen at once, also by a third
+		fails            error
 		want             []int
 	}{
-		"one after the other": {false, false, []int{1, 0}},
-		"both decide":         {true, false, []int{0, 1}},
-		"one creates":         {false, true, []int{1, 0}},
+		"one after the other":                  {want: []int{1, 0}},
+		"both decide":                          {decides: true, want: []int{0, 1}},
+		"both decide, and one is seen":         {decides: true, seen: true, want: []int{0, 1}},
+		"one creates":                          {creates: true, want: []int{1, 0}},
+		"one is refused":                       {fails: apierrors.NewForbidden(schema.GroupResource{}, "", nil), want: []int{1, 1}},
+		"one is not answered":                  {fails: apierrors.NewServerTimeout(schema.GroupResource{}, "apply", 1), want: []int{1, 0}},
+		"one is cut off before it is answered": {fails: io.ErrUnexpectedEOF, want: []int{1, 0}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			first, second := &behind{request: alice}, &behind{request: bob}
@@ -362,14 +376,22 @@ func TestAnEvictionIsCreatedForOneRequestOfAPod(t *testing.T) {
 				s := &reconciler{
 					client: store, live: live, endings: newEndings(), others: newOthers(logr.Discard(), nil, true), made: shared, options: Options{Now: time.Now},
 				}
-				if _, err := s.reconcileRequest(t.Context(), reconcile.Request{NamespacedName: client.ObjectKeyFromObject(store.request)}); err != nil {
+				if _, err := s.reconcileRequest(t.Context(), reconcile.Request{NamespacedName: client.ObjectKeyFromObject(store.request)}); !errors.Is(err, store.fails) {
 					t.Error(err)
 				}
 			}
 			other := func() { look(second, second) }
 			live := before{first, func() {}}
+			first.fails = c.fails
 			if c.decides {
-				live.does = other
+				live.does = func() {
+					other()
+					if c.seen {
+						first.show("pod-1-p")
+						second.show("pod-1-p")
+						other() // which forgets what was created
+					}
+				}
 			}
 			if c.creates {
 				first.meanwhile = other
