@@ -25,9 +25,12 @@ const (
 // permit writes down that the pod may go. It is written anew for each request, even where one stands already: the write
 // is what proves that the status judged upon is the newest. Renewing leaves the epoch as it is. A member that lingers was
 // removed without waiting for its end; that is written down even of one that is terminating, which counts only as long as
-// its pod is there.
+// its pod is there. A pod that is on no node has one as well, without a time to linger: it may be bound before the removal is carried out.
 func (j *judgement) permit(by string, linger time.Duration) []Action {
-	if j.entry == nil || j.entry.role == nil || !j.entry.counted() || j.idle() || j.in.Pod.Finished() || (j.in.Pod.Terminating() && linger == 0) {
+	if j.idle() {
+		linger = 0
+	}
+	if j.entry == nil || j.entry.role == nil || !j.entry.counted() || j.in.Pod.Finished() || (j.in.Pod.Terminating() && linger == 0) {
 		return nil
 	}
 	status := statusOf(j.policy)

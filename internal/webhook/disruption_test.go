@@ -351,7 +351,7 @@ func TestLeave(t *testing.T) {
 		"a dry run reads nothing afresh": {body: evictionOf("db-0", `"dryRun":true,`, noMore), prepare: func(w *world) {
 			w.green, w.fresh = true, map[string]*corev1.Pod{"db-0": nil}
 		}, allowed: true, answered: "LetThrough"},
-		"a pod without a node": {body: evictionOf("db-0", "", noMore), prepare: func(w *world) { w.pods["db-0"].Spec.NodeName = "" }, allowed: true, answered: "LetThrough"},
+		"a pod without a node": {body: evictionOf("db-0", "", noMore), prepare: func(w *world) { w.pods["db-0"].Spec.NodeName = "" }, allowed: true, did: []string{"permit"}, answered: "LetThrough"},
 		"a pod that has found its node meanwhile": {body: evictionOf("db-0", "", noMore), prepare: func(w *world) {
 			w.fresh = map[string]*corev1.Pod{"db-0": testPod("db-0")}
 			w.pods["db-0"].Spec.NodeName = ""

@@ -11,8 +11,8 @@ import (
 	"usher.sh/usher/internal/snapshot"
 )
 
-// keep is `usher drain --keep` of one node: it ends when the member's pod is gone or emptied, or after a while, and leaves the node drained with
-// what it has asked for. Somebody gives the node back later.
+// keep is `usher drain` of one node to its end: that comes when the member's pod is gone or emptied, or after a while, and leaves the node drained with
+// what it has asked for. A person gives the node back later.
 func (p *person) keep() {
 	pod := p.some()
 	record := &snapshot.DrainRecord{Drainer: snapshot.Drainer{ID: p.name, By: p.name, Lease: p.dice.IntN(2) == 0}, State: "draining"}

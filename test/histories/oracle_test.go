@@ -344,7 +344,7 @@ func TestPermitExcuses(t *testing.T) {
 		{"a permit", func(d *departure) { d.permit("b", d.pod.UID) }, false},
 		{"that of the pod before", func(d *departure) { d.permit("b", "another") }, true},
 		{"that of another", func(d *departure) { d.permit("a", d.store.pod("a").UID) }, true},
-		{"it was on no node", func(d *departure) { d.removal.unbound = true }, false},
+		{"it is on no node", func(d *departure) { d.unbind(created) }, true},
 		{"it is replaced, and Usher deletes it", func(d *departure) { d.replace("b"); d.removal.user, d.removal.delete = self, true }, false},
 		{"it is replaced, and Usher evicts it", func(d *departure) { d.replace("b"); d.removal.user = self }, true},
 		{"it is replaced, and a person deletes it", func(d *departure) { d.replace("b"); d.removal.delete = true }, true},

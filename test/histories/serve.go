@@ -84,7 +84,7 @@ func (w *world) serve(r *removal) error {
 	defer cancel()
 	before := w.store.pod(r.pod)
 	if before != nil {
-		r.judged, r.unbound = before.UID, before.Spec.NodeName == ""
+		r.judged = before.UID
 	}
 	if r.delete && before == nil {
 		return notFound(pods, r.pod)
