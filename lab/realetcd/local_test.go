@@ -86,7 +86,7 @@ func (e *etcd) localVolume(t *testing.T, node, what string) {
 			StorageClassName:              e.namespace,
 			PersistentVolumeReclaimPolicy: corev1.PersistentVolumeReclaimDelete,
 			PersistentVolumeSource: corev1.PersistentVolumeSource{HostPath: &corev1.HostPathVolumeSource{
-				Path: filepath.Join(e.lab.Cluster().Dir, "volumes", e.namespace, what+"-"+node), Type: &create,
+				Path: e.folder(node, what), Type: &create,
 			}},
 			NodeAffinity: &corev1.VolumeNodeAffinity{Required: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{
 				MatchExpressions: []corev1.NodeSelectorRequirement{{Key: corev1.LabelHostname, Operator: corev1.NodeSelectorOpIn, Values: []string{node}}},
@@ -100,6 +100,11 @@ func (e *etcd) localVolume(t *testing.T, node, what string) {
 	t.Cleanup(func() {
 		_ = volumes.Delete(context.WithoutCancel(t.Context()), volume.Name, metav1.DeleteOptions{})
 	})
+}
+
+// folder is where the volume of a node is.
+func (e *etcd) folder(node, what string) string {
+	return filepath.Join(e.lab.Cluster().Dir, "volumes", e.namespace, what+"-"+node)
 }
 
 // configs are what etcd's --config-file reads, by member.
