@@ -81,7 +81,7 @@ func (g *Governed) do(ctx context.Context, action eviction.Action) answers.Answe
 }
 
 // DoAll carries actions out in their order. It stops at the first that is refused, unless that was made as BestEffort,
-// and returns it with its answer; Accepted if none was, with the shortest RetryAfter that one had. A permit that meets a conflict, or no
+// and returns it with its answer; Accepted if none was, with the shortest RetryAfter that one had, and retryBestEffort where one was. A permit that meets a conflict, or no
 // policy, stops it in any case: there is another policy than the one by which the rest was decided, or none.
 func (g *Governed) DoAll(ctx context.Context, actions []eviction.Action) (eviction.Action, answers.Answer) {
 	all := answers.Answer{Code: answers.Accepted}
@@ -91,12 +91,16 @@ func (g *Governed) DoAll(ctx context.Context, actions []eviction.Action) (evicti
 		if outdated || answer.Code != answers.Accepted && !action.BestEffort {
 			return action, answer
 		}
-		if answer.Code == answers.Accepted {
-			all.RetryAfter = sooner(all.RetryAfter, answer.RetryAfter)
+		if answer.Code != answers.Accepted {
+			answer.RetryAfter = max(answer.RetryAfter, retryBestEffort)
 		}
+		all.RetryAfter = sooner(all.RetryAfter, answer.RetryAfter)
 	}
 	return eviction.Action{}, all
 }
+
+// retryBestEffort is when what was made as best effort, and was refused or got lost, is decided upon and tried again.
+const retryBestEffort = 10 * time.Second
 
 // impossible says what an action lacks: to the apiserver an empty resource version or UID is none at all.
 func (g *Governed) impossible(action eviction.Action) string {

@@ -146,7 +146,7 @@ func TestWhatIsRefusedEndsTheRest(t *testing.T) {
 	if n := len(g.requests(t)); n != 0 {
 		t.Errorf("%d requests after a refused permit", n)
 	}
-	if _, answer := g.DoAll(t.Context(), []eviction.Action{best, ask}); answer.Code != answers.Accepted {
+	if _, answer := g.DoAll(t.Context(), []eviction.Action{best, ask}); answer.Code != answers.Accepted || answer.RetryAfter != retryBestEffort {
 		t.Errorf("answer %+v although the permit was made as best effort", answer)
 	}
 	if n := len(g.requests(t)); n != 1 {
