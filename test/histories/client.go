@@ -55,7 +55,7 @@ func (c *connection) Delete(ctx context.Context, object client.Object, options .
 	}
 	if pod, ok := object.(*corev1.Pod); ok {
 		c.replica.unwoken(ctx, "delete pod "+pod.Name)
-		r := &removal{user: self, delete: true, pod: pod.Name, uid: *o.Preconditions.UID, looked: lookedSince(ctx)}
+		r := &removal{user: self, of: taskOf(ctx), delete: true, pod: pod.Name, uid: *o.Preconditions.UID, looked: lookedSince(ctx)}
 		if o.Preconditions.ResourceVersion != nil {
 			r.version = *o.Preconditions.ResourceVersion
 		}

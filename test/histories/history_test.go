@@ -51,6 +51,7 @@ var madeUpFor = map[string]string{
 	"eviction watches evictionrequests":          "eviction-metadata watches evictionrequests",
 	"eviction-metadata watches evictionrequests": "eviction watches evictionrequests",
 	"responder watches evictionpolicies":         "responder watches systems",
+	"replacing watches evictionpolicies":         "replacing watches replacementrequests",
 }
 
 // onlyHasten are watches that bring forward what is looked at again within seconds: claims, volumes, StatefulSets and Leases, which a

@@ -24,8 +24,12 @@ func (p *person) replace() {
 		name := fmt.Sprintf("%s-%d", p.name, p.dice.IntN(1000))
 		p.surely("requests the replacement of "+pod, func() { p.world.requestReplacement(name, pod) })
 		if p.dice.IntN(4) == 0 && p.rest(1, 60) {
+			erase := p.dice.IntN(4) == 0
 			p.surely("withdraws "+name, func() {
-				if request := p.world.replacement(name); request != nil {
+				if request := p.world.replacement(name); request != nil && erase {
+					p.world.note("%s takes the finalizers off %s", p.name, name)
+					p.world.store.drop(replaces, client.ObjectKeyFromObject(request))
+				} else if request != nil {
 					p.world.store.remove(request)
 				}
 			})

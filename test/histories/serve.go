@@ -29,13 +29,12 @@ type removal struct {
 	ask     string
 	grace   *int64
 
-	of      string    // whose it is: several people may be one user
-	looked  time.Time // of Usher's own: when the controller began to look that sends it
-	began   time.Time
-	judged  types.UID   // the pod that admission was asked about
-	unbound bool        // it was on no node then
-	excuse  string      // why the truth does not matter; "": it does
-	seen    []types.UID // pods that the replica which was asked saw terminating
+	of     string    // whose it is: several people may be one user
+	looked time.Time // of Usher's own: when the controller began to look that sends it
+	began  time.Time
+	judged types.UID   // the pod that admission was asked about
+	excuse string      // why the truth does not matter; "": it does
+	seen   []types.UID // pods that the replica which was asked saw terminating
 	// newcomers: the policies that have the pod judged by its own system have all been created since that replica has observed policies.
 	newcomers bool
 

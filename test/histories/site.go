@@ -81,7 +81,25 @@ type shortDeadline struct {
 // shortMembership is one whose list of members is changed by asking for it.
 type shortMembership struct {
 	shortDeadline
-	system.Membership
+	list system.Membership
+}
+
+func (h shortMembership) Listed(ctx context.Context, id string, predecessor *v1alpha1.MemberRegistration) (system.Listing, error) {
+	ctx, cancel := sooner(ctx)
+	defer cancel()
+	return h.list.Listed(ctx, id, predecessor)
+}
+
+func (h shortMembership) Leave(ctx context.Context, entry *v1alpha1.MemberRegistration) (missing string, err error) {
+	ctx, cancel := sooner(ctx)
+	defer cancel()
+	return h.list.Leave(ctx, entry)
+}
+
+func (h shortMembership) Join(ctx context.Context, predecessor *v1alpha1.MemberRegistration) (missing string, err error) {
+	ctx, cancel := sooner(ctx)
+	defer cancel()
+	return h.list.Join(ctx, predecessor)
 }
 
 const moment = 50 * time.Millisecond
