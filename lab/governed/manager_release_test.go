@@ -113,7 +113,7 @@ func (h *house) movesAMemberOnce(t *testing.T) {
 	}
 }
 
-// Nothing runs in a pod that has no node, so it may go whatever its system says.
+// Nothing runs in a pod that has no node, so it may go whatever its system says. That it goes is written down, until it was seen gone.
 func (h *house) letsAPodGoThatHasNoNode(t *testing.T) {
 	t.Helper()
 	namespace, system := h.lab.Namespace(t), newSystem(t)
@@ -132,10 +132,7 @@ func (h *house) letsAPodGoThatHasNoNode(t *testing.T) {
 	if err := evict("db-0"); !apierrors.IsTooManyRequests(err) {
 		t.Errorf("the eviction of a member was answered with %v", err)
 	}
-	policy := h.waitPolicy(t, namespace, "db", "the policy", func(*v1alpha1.EvictionPolicy) bool { return true })
-	if len(policy.Status.Leaving) > 0 {
-		t.Errorf("permits: %v", policy.Status.Leaving)
-	}
+	h.waitPolicy(t, namespace, "db", "the permit to end", settled)
 }
 
 func (h *house) waitGone(t *testing.T, namespace, name string) {
