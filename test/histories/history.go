@@ -47,6 +47,9 @@ func RunWithout(seed uint64, watches ...string) Result {
 	if len(watches) > 0 { // what rarely happens by itself mostly follows from another policy, or from another responder
 		w.odds.owners, w.odds.foreign, w.odds.silent = max(w.odds.owners, 2), max(w.odds.foreign, 50*w.dice.IntN(2)), w.dice.IntN(2)
 		w.odds.machines = max(w.odds.machines, 2*w.dice.IntN(2))
+		if slices.ContainsFunc(watches, func(watch string) bool { return strings.Contains(watch, string(namespaces)) }) {
+			w.odds.bare = max(w.odds.bare, 3)
+		}
 	}
 	w.note("seed %d: %s: %+v", seed, w.theme.name, w.odds)
 	if err := w.setUp(); err != nil {
