@@ -20,12 +20,10 @@ import (
 // drain is `usher drain` of one node, as far as others see it: a record on the node with signs of life there or in a Lease, and requests
 // under the drain's name. Most are killed at some moment, and withdraw nothing.
 func (p *person) drain() {
-	pod := p.some()
-	record := &snapshot.DrainRecord{Drainer: snapshot.Drainer{ID: p.name, By: p.name, Lease: p.dice.IntN(2) == 0}, State: "draining"}
-	if !p.beat(pod, record) || !p.rest(0, 2) {
+	pod, record := p.begin()
+	if record == nil {
 		return
 	}
-	p.wants(pod)
 	beats := p.dice.IntN(20)
 	for range beats {
 		if !p.rest(10, 20) || !p.beat(pod, record) {
@@ -42,6 +40,17 @@ func (p *person) drain() {
 	if record.Lease {
 		p.world.store.drop(leases, leaseKey(record.ID))
 	}
+}
+
+// begin begins the drain of a member's node, and asks for what is there; the record is nil where another drain works on the node.
+func (p *person) begin() (pod string, record *snapshot.DrainRecord) {
+	pod = p.some()
+	record = &snapshot.DrainRecord{Drainer: snapshot.Drainer{ID: p.name, By: p.name, Lease: p.dice.IntN(2) == 0}, State: "draining"}
+	if !p.beat(pod, record) || !p.rest(0, 2) {
+		return pod, nil
+	}
+	p.wants(pod)
+	return pod, record
 }
 
 func leaseKey(id string) client.ObjectKey {
@@ -61,15 +70,7 @@ func (p *person) beat(pod string, record *snapshot.DrainRecord) bool {
 		return false
 	}
 	ours := false
-	for range 20 {
-		err := p.world.call(p.world.ctx, nil, p.name+" gives a sign of life", plain, func() error {
-			ours = p.world.mark(p.world.nodeKey(pod), record, text)
-			return nil
-		})
-		if err == nil {
-			break
-		}
-	}
+	p.surely("gives a sign of life", func() { ours = p.world.mark(p.world.nodeKey(pod), record, text) })
 	return ours
 }
 
@@ -99,22 +100,11 @@ func (w *world) mark(key client.ObjectKey, record *snapshot.DrainRecord, text st
 // renew renews the drain's Lease, as long as its record is on the node.
 func (p *person) renew(pod, id string) bool {
 	ours := false
-	for range 20 {
-		err := p.world.call(p.world.ctx, nil, p.name+" renews its Lease", plain, func() error {
-			node, ok := p.world.store.get(nodes, p.world.nodeKey(pod)).(*corev1.Node)
-			if !ok {
-				return nil
-			}
-			record := observe.NodeFacts(node).Drain
-			if ours = record != nil && record.ID == id && p.world.leased(id, time.Now()); ours {
-				p.world.putLease(id)
-			}
-			return nil
-		})
-		if err == nil {
-			break
+	p.surely("renews its Lease", func() {
+		if ours = p.world.nodeOf(pod, id) != nil && p.world.leased(id, time.Now()); ours {
+			p.world.putLease(id)
 		}
-	}
+	})
 	return ours
 }
 

@@ -14,12 +14,10 @@ import (
 // keep is `usher drain` of one node to its end: that comes when the member's pod is gone or emptied, or after a while, and leaves the node drained with
 // what it has asked for. A person gives the node back later.
 func (p *person) keep() {
-	pod := p.some()
-	record := &snapshot.DrainRecord{Drainer: snapshot.Drainer{ID: p.name, By: p.name, Lease: p.dice.IntN(2) == 0}, State: "draining"}
-	if !p.beat(pod, record) || !p.rest(0, 2) {
+	pod, record := p.begin()
+	if record == nil {
 		return
 	}
-	p.wants(pod)
 	for range 3 + p.dice.IntN(20) {
 		if !p.rest(5, 20) || !p.beat(pod, record) {
 			return
@@ -39,17 +37,6 @@ func (p *person) keep() {
 	p.rest(20, 200)
 	erase := p.dice.IntN(2) == 0
 	p.surely("gives "+p.world.nodeKey(pod).Name+" back", func() { p.world.giveBack(pod, record.ID, erase) })
-}
-
-// surely does something at the apiserver, as often as it takes to arrive.
-func (p *person) surely(what string, effect func()) bool {
-	for range 20 {
-		err := p.world.call(p.world.ctx, nil, p.name+" "+what, plain, func() error { effect(); return nil })
-		if err == nil {
-			return true
-		}
-	}
-	return false
 }
 
 // emptied reports whether a policy says that a member's pod is emptied, or the pod is gone.

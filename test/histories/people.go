@@ -231,15 +231,20 @@ func (p *person) withdraw() {
 }
 
 func (p *person) change(what string, key snapshot.Key, how func(client.Object)) {
+	p.surely(what, func() {
+		if object := p.world.store.get(requests, key); object != nil {
+			how(object)
+		}
+	})
+}
+
+// surely does something at the apiserver, as often as it takes to arrive.
+func (p *person) surely(what string, effect func()) bool {
 	for range 20 {
-		err := p.world.call(p.world.ctx, nil, p.name+" "+what, plain, func() error {
-			if object := p.world.store.get(requests, key); object != nil {
-				how(object)
-			}
-			return nil
-		})
+		err := p.world.call(p.world.ctx, nil, p.name+" "+what, plain, func() error { effect(); return nil })
 		if err == nil {
-			return
+			return true
 		}
 	}
+	return false
 }

@@ -2,7 +2,6 @@ package histories
 
 import (
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -262,5 +261,5 @@ func (w *world) destroyed() []string {
 			all = append(all, p.pod)
 		}
 	}
-	return slices.Sorted(slices.Values(all))
+	return all
 }
