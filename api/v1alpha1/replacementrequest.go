@@ -40,9 +40,10 @@ type ReplacementRequestList struct {
 	Items []ReplacementRequest `json:"items"`
 }
 
-// ReplacementRequestSpec says which member is to be replaced, and for whom. It does not change.
+// ReplacementRequestSpec says which member is to be replaced, and for whom. It does not change, but that a person gives up its data once.
 //
-// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="a ReplacementRequest is for one member: it does not change; delete it and create another"
+// +kubebuilder:validation:XValidation:rule="self.requester == oldSelf.requester && self.source == oldSelf.source && self.member == oldSelf.member",message="a ReplacementRequest is for one member: it does not change, and only abandonment may be added; delete it and create another"
+// +kubebuilder:validation:XValidation:rule="!has(oldSelf.abandonment) || has(self.abandonment) && self.abandonment == oldSelf.abandonment",message="an abandonment is a record: it does not change; delete the request and create another"
 type ReplacementRequestSpec struct {
 	// Requester is who wants it, with a domain: person.usher.sh/anna.
 	// +kubebuilder:validation:MinLength=3
@@ -53,6 +54,28 @@ type ReplacementRequestSpec struct {
 	Source ReplacementSource `json:"source"`
 	// Member is the one to be replaced.
 	Member ReplacementMember `json:"member"`
+	// Abandonment gives up data of the member that may be nowhere else.
+	// +optional
+	Abandonment *ReplacementAbandonment `json:"abandonment,omitempty"`
+}
+
+// ReplacementAbandonment is a person's word that a member is to be replaced although rules of its role say that others do not have its data.
+// Admission insists that its requester is the user that writes it.
+type ReplacementAbandonment struct {
+	// Requester is the user, as the apiserver knows it.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=1024
+	Requester string `json:"requester"`
+	// Time is when it was given, by the client's clock.
+	Time metav1.Time `json:"time"`
+	// Rules are the names of the role's rules of replacement that are given up: whether they pass decides nothing any more. One that is marked
+	// never, or is about the member's own pod and node alone, decides all the same.
+	// +listType=set
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=32
+	// +kubebuilder:validation:items:MinLength=1
+	// +kubebuilder:validation:items:MaxLength=63
+	Rules []string `json:"rules"`
 }
 
 // ReplacementSource names what says how a member is replaced.
@@ -133,6 +156,12 @@ type ReplacementRequestStatus struct {
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=32
 	Blockers []ReplacementBlocker `json:"blockers,omitempty"`
+	// Waived are blockers that do not hold it, since spec.abandonment gives up the rules that they are about: what was given up, as it was
+	// seen last before anything of the member was removed.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=32
+	Waived []ReplacementBlocker `json:"waived,omitempty"`
 }
 
 // ReplacementPredecessor is what is removed of a member.
@@ -226,6 +255,12 @@ type ReplacementBlocker struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=1024
 	Remedy string `json:"remedy,omitempty"`
+	// WaivedBy are the rules that spec.abandonment has to give up for it to hold no longer: its own, or, where the system does not answer, all
+	// that ask something of it. Empty: no abandonment helps.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=32
+	WaivedBy []string `json:"waivedBy,omitempty"`
 }
 
 // Over reports whether nothing more is done for the request.

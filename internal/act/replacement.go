@@ -51,7 +51,9 @@ func (w *Replacements) Create(ctx context.Context, request *v1alpha1.Replacement
 	if err := w.Client.Get(ctx, client.ObjectKeyFromObject(request), &other); err != nil {
 		return answers.Of(err)
 	}
-	if other.Spec != request.Spec {
+	spec := other.Spec
+	spec.Abandonment = nil // which a person may have added
+	if spec != request.Spec {
 		return rejected("ReplacementRequest " + request.Name + " is there, and is for another member or requester: delete it")
 	}
 	return answers.Answer{Code: answers.Conflict}

@@ -94,6 +94,7 @@ func (c *compiler) rules(path string, declared []v1alpha1.Rule) []rule {
 			message:  c.template(at+".message", d.Message),
 		}
 		compiled.factual = compiled.passes != nil && !compiled.passes.NamesOnly("pod", "node", "here", "leaving", "unready", "preparing", "now")
+		compiled.own = compiled.passes != nil && compiled.passes.NamesOnly("pod", "node", "now")
 		if d.Remedy != "" {
 			compiled.remedy = c.template(at+".remedy", d.Remedy)
 		}

@@ -99,6 +99,7 @@ type rule struct {
 	message  *expression.Template
 	remedy   *expression.Template
 	factual  bool // it speaks of what the system says
+	own      bool // it speaks of the member's own pod and node alone
 }
 
 // preparation is a compiled v1alpha1.Preparation.

@@ -54,7 +54,29 @@ func JudgeReplacing(in Input, request types.UID) Verdict {
 	if len(others) >= j.policy.Policy.mostReplaced {
 		j.block(anotherIsReplaced(others, j.policy.Key.Namespace))
 	}
+	for i := range j.verdict.Blockers {
+		b := &j.verdict.Blockers[i]
+		b.WaivedBy = waivers(j.role.replace, b)
+	}
 	return j.conclude().verdict
+}
+
+// waivers are the rules that have to be given up for a blocker to hold no longer: its own, or, where the system does not answer, all that ask
+// something of it. A rule about the member's own pod and node is not about data that others have, and one that is marked never is not given up,
+// whatever is known.
+func waivers(rules []rule, b *Blocker) []string {
+	unanswered := b.Rule == "" && (b.Reason == NoEvidence || b.Reason == EvidenceStale || b.Reason == EvidenceTooLarge)
+	var all []string
+	for i := range rules {
+		switch r := &rules[i]; {
+		case b.Rule != r.declared.Name && (!unanswered || !r.factual):
+		case r.declared.Never, r.own:
+			return nil
+		default:
+			all = append(all, r.declared.Name)
+		}
+	}
+	return all
 }
 
 // mostReplaced is how many members of a policy are replaced at a time (source 002, maxConcurrentReplacements): one, unless it says that more may

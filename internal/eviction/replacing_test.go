@@ -72,6 +72,60 @@ func TestJudgeReplacing(t *testing.T) {
 	}
 }
 
+// A rule about data that others have can be given up by its name. Where the system does not answer, all of them have to be; one that is marked
+// never, or is about the member's own pod and node, cannot be, and neither can what is no rule's.
+func TestWaivers(t *testing.T) {
+	spec := toySpec()
+	spec.Roles = []v1alpha1.Role{{Name: "giver", System: "etcd", State: v1alpha1.StatePersistent, Identity: v1alpha1.IdentityUnique, Replace: v1alpha1.Replace{
+		Successor: v1alpha1.SuccessorSameIdentity,
+		Rules: []v1alpha1.Rule{
+			{Name: "copies", Reason: "NoCopies", Expression: "member.drained", Message: "x"},
+			{Name: "serves", Reason: "NotServing", Expression: `system.leader != ""`, Message: "x"},
+			{Name: "old-pod", Reason: "PodThere", Expression: "pod.deleted", Message: "x"},
+			{Name: "others", Reason: "OthersUnready", Expression: "unready.size() == 0", Message: "x"},
+		},
+	}}}
+	spec.Members[0].Role = "giver"
+	policy := compiled(t, spec)
+	rules := policy.entryOf("giver").role.replace
+	never := slices.Clone(rules)
+	declared := *never[1].declared
+	declared.Never = true
+	never[1].declared = &declared
+	for name, test := range map[string]struct {
+		rules []rule
+		of    Blocker
+		want  []string
+	}{
+		"a rule about its data":         {rules, Blocker{Rule: "copies", Reason: "NoCopies"}, []string{"copies"}},
+		"its fact is missing":           {rules, Blocker{Rule: "copies", Reason: FactMissing}, []string{"copies"}},
+		"a rule about others":           {rules, Blocker{Rule: "others", Reason: "OthersUnready"}, []string{"others"}},
+		"a rule about its pod":          {rules, Blocker{Rule: "old-pod", Reason: "PodThere"}, nil},
+		"the system does not answer":    {rules, Blocker{Reason: NoEvidence}, []string{"copies", "serves"}},
+		"what is known is too old":      {rules, Blocker{Reason: EvidenceStale}, []string{"copies", "serves"}},
+		"a rule's reason is the same":   {rules, Blocker{Rule: "others", Reason: NoEvidence}, []string{"others"}},
+		"the system knows it not":       {rules, Blocker{Reason: MemberUnknown}, nil},
+		"its id is shared":              {rules, Blocker{Reason: MemberShared}, nil},
+		"another is replaced":           {rules, Blocker{Reason: AnotherIsReplaced}, nil},
+		"the policy is suspended":       {rules, Blocker{Reason: PolicySuspended}, nil},
+		"no other may take its place":   {rules, Blocker{Reason: NoSuccessor}, nil},
+		"never":                         {never, Blocker{Rule: "serves", Reason: "NotServing", Never: true}, nil},
+		"never, and it is not known":    {never, Blocker{Rule: "serves", Reason: FactMissing}, nil},
+		"one of what is asked is never": {never, Blocker{Reason: NoEvidence}, nil},
+	} {
+		if got := waivers(test.rules, &test.of); !slices.Equal(got, test.want) {
+			t.Errorf("%s: %q, want %q", name, got, test.want)
+		}
+	}
+	in := world(t)
+	in.Deleted, in.Evidence = true, nil
+	for _, b := range JudgeReplacing(in, "q0").Blockers {
+		if b.Reason == NoEvidence && len(b.WaivedBy) > 0 {
+			t.Errorf("its only rule is about its pod, and %q give it up", b.WaivedBy)
+		}
+	}
+}
+
 // The permit of a replacement ends what was known before, and so does its end. What others have in the status stays.
 func TestPermitReplacement(t *testing.T) {
 	policy := world(t).Policies[0]

@@ -56,6 +56,9 @@ type Blocker struct {
 	Remedy  string
 	Retry   time.Duration // when it is worth asking again; 0: only when something changes
 	Never   bool
+	// WaivedBy are the role's rules of replacement that have to be given up for it to hold a replacement no longer; nil: nothing that is given
+	// up helps. JudgeReplacing alone sets it.
+	WaivedBy []string
 }
 
 // Reasons of blockers that no role wrote. The set is closed.

@@ -2,6 +2,7 @@ package replacement
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"time"
 
@@ -53,7 +54,7 @@ func Written(before *v1alpha1.ReplacementRequestStatus, in *StepInput, progress 
 		status.Step, status.StepTime = step, stamp(in.Now)
 	}
 	if progress.Phase == Waiting || progress.Phase == Cancelled && before.Step != v1alpha1.ReplacementJoining {
-		status.Predecessor = nil
+		status.Predecessor, status.Waived = nil, nil
 		return status
 	}
 	if progress.Phase == Cancelled {
@@ -87,6 +88,9 @@ func Reported(before *v1alpha1.ReplacementRequestStatus, generation int64, in *S
 		status.Successor = before.Successor
 	}
 	status.Blockers = blockersOf(result.Blockers, mostBlockers)
+	if len(result.Waived) > 0 { // what was given up stays written down once something was removed
+		status.Waived = blockersOf(result.Waived, mostBlockers)
+	}
 	setConditions(&status, generation, in, result.Blockers)
 	return status
 }
@@ -96,7 +100,7 @@ func blockersOf(all []Blocker, most int) []v1alpha1.ReplacementBlocker {
 	var blockers []v1alpha1.ReplacementBlocker
 	for _, b := range all[:min(len(all), most)] {
 		blockers = append(blockers, v1alpha1.ReplacementBlocker{
-			Rule: b.Rule, Reason: string(b.Reason), Message: text.Cut(b.Message, mostWords), Remedy: text.Cut(b.Remedy, mostWords),
+			Rule: b.Rule, Reason: string(b.Reason), Message: text.Cut(b.Message, mostWords), Remedy: text.Cut(b.Remedy, mostWords), WaivedBy: b.WaivedBy,
 		})
 	}
 	return blockers
@@ -105,7 +109,7 @@ func blockersOf(all []Blocker, most int) []v1alpha1.ReplacementBlocker {
 // setConditions sets what kstatus reads, all three with the same words. It is stalled where nothing that is only waited for helps.
 func setConditions(status *v1alpha1.ReplacementRequestStatus, generation int64, in *StepInput, blockers []Blocker) {
 	ready, reconciling, stalled := metav1.ConditionFalse, metav1.ConditionTrue, metav1.ConditionFalse
-	reason, message := string(status.Step), words[in.Progress.Phase]
+	reason, message := string(status.Step), words[in.Progress.Phase]+givenUp(status.Waived, in.Abandonment.Requester)
 	if in.Progress.Phase == Cancelled && status.Predecessor != nil {
 		message = "its StatefulSet makes no successor any more, and the request was deleted; the predecessor is removed"
 	}
@@ -128,6 +132,18 @@ func setConditions(status *v1alpha1.ReplacementRequestStatus, generation int64, 
 			Type: c.kind, Status: c.status, Reason: reason, Message: text.Cut(text.Line(message), mostWords), ObservedGeneration: generation, LastTransitionTime: *stamp(in.Now),
 		})
 	}
+}
+
+// givenUp says what was given up, and by whom; "": nothing.
+func givenUp(waived []v1alpha1.ReplacementBlocker, requester string) string {
+	var all []string
+	for i := range waived {
+		all = append(all, waived[i].Reason+" ("+waived[i].Message+")")
+	}
+	if len(all) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("; given up by %s: %s", requester, text.List(all, 5))
 }
 
 var words = map[Phase]string{

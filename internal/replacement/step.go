@@ -71,7 +71,7 @@ func (s *stepping) wait() {
 		return
 	}
 	if s.examine(); len(s.out.Blockers) > 0 {
-		s.giveUp()
+		s.revoke()
 		return
 	}
 	if s.retains() { // one that is being deleted by another client may go at any time
@@ -95,8 +95,8 @@ func (s *stepping) wait() {
 // system is asked anew first.
 const patience = time.Minute
 
-// giveUp takes a permit back that holds others for nothing.
-func (s *stepping) giveUp() {
+// revoke takes a permit back that holds others for nothing.
+func (s *stepping) revoke() {
 	if s.PermitTime.IsZero() {
 		return
 	}
@@ -116,7 +116,7 @@ func (s *stepping) lookAt(at time.Time) {
 
 // examine blocks unless the rules pass, the predecessor is known to be gone, and all that goes with it is known.
 func (s *stepping) examine() {
-	s.out.Blockers = append(s.out.Blockers, s.Rules...)
+	s.judge()
 	if s.Member.PodName == "" || s.Set.Name == "" { // nothing is known of it, and the rules say why
 		return
 	}
@@ -125,6 +125,7 @@ func (s *stepping) examine() {
 	s.departed()
 	s.unreadVolumes(s.present())
 	s.listed()
+	s.offer()
 }
 
 // untouched reports whether everything is there that cannot be brought back, so that nothing is lost if the replacement is not gone on with. A
@@ -272,7 +273,7 @@ func (s *stepping) unreadVolumes(claims []*Claim) {
 func (s *stepping) remove() {
 	left := s.oldClaims()
 	switch {
-	case s.abandoned():
+	case s.forsaken():
 		s.write(Cancelled)
 		return
 	case s.untouched():

@@ -15,6 +15,8 @@ type StepInput struct {
 	Member v1alpha1.MemberRef
 	// Namespace is that of the request, and of all that the set has.
 	Namespace string
+	// Policy is the name of the member's.
+	Policy string
 	// Repair: no person has asked for it.
 	Repair bool
 	// Cancelled: the request for it is being deleted.
@@ -23,6 +25,8 @@ type StepInput struct {
 	PermitTime time.Time
 	// Rules are what keeps it from beginning: the blockers of the verdict on it, and what the policy lacks.
 	Rules []Blocker
+	// Abandonment is what a person gives up; the zero value is nothing.
+	Abandonment Abandonment
 	// Retain: volumes are kept when their claims go.
 	Retain bool
 	// Set makes the successor.
@@ -43,6 +47,12 @@ type StepInput struct {
 	StepTime time.Time
 	// Progress is what was written down last.
 	Progress Progress
+}
+
+// Abandonment is a person's word that data of the member is given up which may be nowhere else.
+type Abandonment struct {
+	Requester string
+	Rules     []string // of the member's role: whether they pass decides nothing
 }
 
 // Set is the StatefulSet whose pod the member is.
@@ -175,6 +185,8 @@ func (p Phase) Over() bool { return p == Complete || p == Cancelled }
 type StepResult struct {
 	Actions  []Action
 	Blockers []Blocker
+	// Waived are what would be Blockers, if the rules that they are about were not given up.
+	Waived []Blocker
 	// NextLook is when to look again if nothing happens before; zero: only when something happens.
 	NextLook time.Time
 }
@@ -216,4 +228,6 @@ type Blocker struct {
 	Rule string
 	// Never: nothing that is only waited for helps.
 	Never bool
+	// WaivedBy are the rules that have to be given up for it to hold no longer; nil: nothing that is given up helps.
+	WaivedBy []string
 }

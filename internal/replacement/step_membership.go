@@ -60,7 +60,7 @@ func (s *stepping) takeOver() {
 // withdraw takes a successor that never comes off its system's list again.
 func (s *stepping) withdraw() {
 	switch {
-	case s.System.Listed && s.System.Joined == Unknown && !s.abandoned():
+	case s.System.Listed && s.System.Joined == Unknown && !s.forsaken():
 		s.block(listUnknown(s.System.Unread))
 	case s.leavesFirst() && s.System.Successor != nil:
 		s.act(Action{Kind: Leave, Registration: s.System.Successor})
@@ -69,15 +69,15 @@ func (s *stepping) withdraw() {
 	}
 }
 
-// abandonedAfter is how long a system is waited for that is not to make a successor any more: it may be gone as a whole.
-const abandonedAfter = 10 * time.Minute
+// forsakenAfter is how long a system is waited for that is not to make a successor any more: it may be gone as a whole.
+const forsakenAfter = 10 * time.Minute
 
-// abandoned reports whether a request was deleted whose set makes no successor, and whose system does not answer for long.
-func (s *stepping) abandoned() bool {
+// forsaken reports whether a request was deleted whose set makes no successor, and whose system does not answer for long.
+func (s *stepping) forsaken() bool {
 	if s.StepTime.IsZero() || !s.Cancelled || s.Set.Makes != No || !s.System.Listed || s.System.Left != Unknown {
 		return false
 	}
-	end := s.StepTime.Add(abandonedAfter)
+	end := s.StepTime.Add(forsakenAfter)
 	if end.After(s.Now) {
 		s.lookAt(end)
 		return false

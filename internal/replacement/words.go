@@ -93,6 +93,12 @@ func suspended() Blocker {
 	return waiting(PolicySuspended, "the policy is suspended, and nothing is begun", "set spec.suspend of the policy to false")
 }
 
+// orAbandon adds to a remedy what a person can do who accepts that what only this member has is lost.
+func orAbandon(remedy string, member v1alpha1.MemberRef, namespace, policy string) string {
+	command := fmt.Sprintf("usher replace %s -n %s --policy %s --role %s --abandon-data", member.PodName, namespace, policy, member.Role)
+	return strings.TrimPrefix(remedy+"; or, where its data is lost for good and is given up: "+command, "; ")
+}
+
 func noSet(set, pod string) Blocker {
 	return waiting(
 		StatefulSetMissing, fmt.Sprintf("StatefulSet %s makes no pod %s: it is not there, is being deleted, or has fewer replicas", set, pod),

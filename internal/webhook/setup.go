@@ -83,7 +83,7 @@ const (
 	PathPolicy = "/policy" // CREATE and UPDATE of evictionpolicies
 
 	PathMaintenance = "/maintenance" // CREATE and UPDATE of nodemaintenances
-	PathReplacement = "/replacement" // CREATE of replacementrequests
+	PathReplacement = "/replacement" // CREATE and UPDATE of replacementrequests
 )
 
 // Setup serves the answers.

@@ -57,7 +57,10 @@ func (r *reconciler) look(ctx context.Context, request *v1alpha1.ReplacementRequ
 	l.in = replacement.StepInput{
 		Now: r.Now(), Namespace: request.Namespace, Repair: request.Spec.Requester == replacement.RepairRequester, Cancelled: request.DeletionTimestamp != nil, Progress: replacement.ProgressOf(&request.Status),
 		Member: v1alpha1.MemberRef{Role: request.Spec.Member.Role, ID: request.Spec.Member.ID},
-		System: replacement.Membership{Left: replacement.Yes, Joined: replacement.Yes},
+		System: replacement.Membership{Left: replacement.Yes, Joined: replacement.Yes}, Policy: request.Spec.Source.Name,
+	}
+	if given := request.Spec.Abandonment; given != nil {
+		l.in.Abandonment = replacement.Abandonment{Requester: given.Requester, Rules: given.Rules}
 	}
 	if begun := request.Status.StepTime; begun != nil {
 		l.in.StepTime = begun.Time
@@ -311,7 +314,7 @@ func (r *reconciler) judge(ctx context.Context, l *look) error {
 	verdict := eviction.JudgeReplacing(input, l.request.UID)
 	for i := range verdict.Blockers {
 		b := &verdict.Blockers[i]
-		l.lacks(replacement.Blocker{Rule: b.Rule, Reason: replacement.Reason(b.Reason), Message: b.Message, Remedy: b.Remedy, Never: b.Never})
+		l.lacks(replacement.Blocker{Rule: b.Rule, Reason: replacement.Reason(b.Reason), Message: b.Message, Remedy: b.Remedy, Never: b.Never, WaivedBy: b.WaivedBy})
 	}
 	return nil
 }

@@ -147,7 +147,7 @@ func (r *reconciler) report(ctx context.Context, seen *look, result *replacement
 	if progress != nil {
 		in := seen.in
 		in.Progress = *progress
-		status = replacement.Reported(&status, seen.request.Generation, &in, &replacement.StepResult{Blockers: result.Blockers})
+		status = replacement.Reported(&status, seen.request.Generation, &in, &replacement.StepResult{Blockers: result.Blockers, Waived: result.Waived})
 	}
 	status.Places = seen.places
 	if equality.Semantic.DeepEqual(status, seen.request.Status) {
@@ -157,7 +157,7 @@ func (r *reconciler) report(ctx context.Context, seen *look, result *replacement
 	if answer.Code != answers.Accepted {
 		return answered(answer, "writing the status of the request")
 	}
-	r.record(seen.request, changed)
+	r.record(seen, changed)
 	return reconcile.Result{RequeueAfter: after}, nil
 }
 
@@ -203,18 +203,28 @@ func (r *reconciler) binding() string {
 	return "usher install --replacement; or " + observe.BindManager(Role, r.Self)
 }
 
-// record makes an event of a step that begins, and of one that stalls.
-func (r *reconciler) record(before, after *v1alpha1.ReplacementRequest) {
+// record makes an event of a step that begins, and of one that stalls; and of the policy when one of its members is removed whose data was given
+// up.
+func (r *reconciler) record(seen *look, after *v1alpha1.ReplacementRequest) {
+	before := seen.request
 	was, is := ready(before), ready(after)
 	if is == nil || was != nil && was.Reason == is.Reason && before.Status.Step == after.Status.Step {
 		return
 	}
+	removed := after.Status.Step == v1alpha1.ReplacementRemoving && len(after.Status.Waived) > 0
 	kind := corev1.EventTypeNormal
-	if len(after.Status.Blockers) > 0 {
+	if len(after.Status.Blockers) > 0 || removed {
 		kind = corev1.EventTypeWarning
 	}
 	r.events.Eventf(after, nil, kind, is.Reason, "Replace", "%s", act.EventNote(is.Message))
+	if removed && before.Status.Step != after.Status.Step && seen.policy != nil {
+		id := after.Spec.Member.ID
+		r.events.Eventf(seen.policy, after, kind, dataAbandoned, act.EventAction("Replace", id), "%s", act.EventNote("member "+id+": "+is.Message))
+	}
 }
+
+// dataAbandoned is the reason of the event of a policy.
+const dataAbandoned = "DataAbandoned"
 
 func ready(request *v1alpha1.ReplacementRequest) *metav1.Condition {
 	at := slices.IndexFunc(request.Status.Conditions, func(c metav1.Condition) bool { return c.Type == v1alpha1.ConditionReady })

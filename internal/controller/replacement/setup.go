@@ -81,7 +81,7 @@ func Controllers(mgr ctrl.Manager, o Options) []wiring.Controller {
 func asksAnew() predicate.Predicate {
 	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 		return e.ObjectOld.GetUID() != e.ObjectNew.GetUID() || (e.ObjectOld.GetDeletionTimestamp() == nil) != (e.ObjectNew.GetDeletionTimestamp() == nil) ||
-			len(e.ObjectOld.GetFinalizers()) != len(e.ObjectNew.GetFinalizers())
+			len(e.ObjectOld.GetFinalizers()) != len(e.ObjectNew.GetFinalizers()) || e.ObjectOld.GetGeneration() != e.ObjectNew.GetGeneration()
 	}}
 }
 
