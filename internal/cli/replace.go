@@ -41,6 +41,12 @@ policy must say how a successor comes about (spec.members[].provider).
 
 The volumes of its claims are kept unless the policy says volumeClaims: Delete.
 
+With --abandon-data a person gives up what only this member has: it says which of the
+role's rules do not pass, what that means, and what is waited for all the same, and
+asks. The rules that were shown then hold the replacement no longer, of this member and
+this request alone. That nothing of the member may still run, limits of how many are
+replaced, rules marked never and what the system itself refuses are not given up.
+
 The caller must be allowed to create replacementrequests.usher.sh and to delete pods
 and persistentvolumeclaims in the namespace; usher install --replacement gives the
 manager its rights.
@@ -58,6 +64,8 @@ type replaceOptions struct {
 	policy    string
 	role      string
 	requester string
+	abandon   bool
+	confirm   bool
 	wait      bool
 	timeout   time.Duration
 	limit     limit // of the timeout, from the beginning
@@ -87,6 +95,8 @@ func newReplaceCommand(config *genericclioptions.ConfigFlags, streams genericioo
 	fs.StringVar(&o.policy, "policy", "", "The EvictionPolicy that the member is of; default: the one that claims its pod, or the only one.")
 	fs.StringVar(&o.role, "role", "", "The member's role; default: the one that its pod has, or the only one of the policy.")
 	fs.StringVar(&o.requester, "requester", "", "For whom, with a domain: person.usher.sh/anna. Default: person.usher.sh/ and your user name.")
+	fs.BoolVar(&o.abandon, "abandon-data", false, "Give up the rules that say that others do not have its data: show them, and ask.")
+	fs.BoolVar(&o.confirm, "confirm", false, "With --abandon-data: give up what is shown without being asked.")
 	fs.BoolVar(&o.wait, "wait", true, "Follow it until the successor does its work.")
 	fs.DurationVar(&o.timeout, "timeout", 0, "How long the command may take, from its start. 0: as long as it takes.")
 	addDryRun(fs, &o.dryRun, `"client": print the ReplacementRequest. "server": let the server check it. "none": create it.`)
@@ -119,6 +129,9 @@ func (o *replaceOptions) Validate() error {
 	if o.timeout < 0 {
 		errs = append(errs, errors.New("--timeout is negative: give 0 for as long as it takes"))
 	}
+	if o.confirm && !o.abandon {
+		errs = append(errs, errors.New("--confirm says that data is given up: it goes with --abandon-data"))
+	}
 	if o.requester != "" && !requesterPattern.MatchString(o.requester) {
 		errs = append(errs, fmt.Errorf("--requester %q: give a domain and a name: person.usher.sh/anna", o.requester))
 	}
@@ -142,7 +155,7 @@ func (o *replaceOptions) run(ctx, before context.Context) error {
 		return problem(ctx, err)
 	}
 	q := o.request(member, policy)
-	if o.dryRun == dryRunClient {
+	if o.dryRun == dryRunClient && !o.abandon {
 		return o.print(q)
 	}
 	objects, err := o.objects(conn)
@@ -156,15 +169,34 @@ func (o *replaceOptions) run(ctx, before context.Context) error {
 	case there != nil:
 		o.sayThere(there)
 		q = there
+	case o.dryRun != dryRunNone:
+		return o.tryOut(before, objects, q)
 	default:
 		if q, err = o.create(before, objects, q); err != nil {
 			return err
 		}
 	}
-	if o.dryRun == dryRunServer || !o.wait {
+	if o.abandon {
+		if err := o.abandonData(ctx, conn, objects, q); err != nil {
+			return err
+		}
+	}
+	if o.dryRun != dryRunNone || !o.wait {
 		return nil
 	}
 	return o.follow(ctx, objects, q)
+}
+
+// tryOut prints the request, or has the server check it. What it would be blocked by is known once it stands.
+func (o *replaceOptions) tryOut(ctx context.Context, objects dynamic.Interface, q *v1alpha1.ReplacementRequest) error {
+	if o.abandon {
+		fmt.Fprintln(o.ErrOut, "what there is to be given up is known once the request stands: create it without --dry-run; nothing is given up before you confirm it")
+	}
+	if o.dryRun == dryRunClient {
+		return o.print(q)
+	}
+	_, err := o.create(ctx, objects, q)
+	return err
 }
 
 // objects is the client of requests.
@@ -225,9 +257,8 @@ const (
 // mayNotRemove knows by its words that Usher's admission refuses a request for what it has the manager delete.
 var mayNotRemove = regexp.MustCompile(`denied the request: (.+) may not delete (pods|persistentvolumeclaims) in namespace`)
 
-// createRefused says which role a user lacks.
-func (o *replaceOptions) createRefused(err error) error {
-	const doing = "creating a ReplacementRequest"
+// writeRefused says which role a user lacks.
+func (o *replaceOptions) writeRefused(doing string, err error) error {
 	if found := mayNotRemove.FindStringSubmatch(err.Error()); found != nil {
 		return fmt.Errorf("%w; %s", observe.Explained(doing, err), observe.BindTo(o.namespace, editRole, found[1]))
 	}
@@ -364,7 +395,7 @@ func (o *replaceOptions) create(ctx context.Context, objects dynamic.Interface, 
 	created, err := act.CreateReplacement(ctx, objects, q, o.dryRun == dryRunServer)
 	switch {
 	case err != nil:
-		return nil, o.createRefused(err)
+		return nil, o.writeRefused("creating a ReplacementRequest", err)
 	case o.dryRun == dryRunServer:
 		fmt.Fprintf(o.Out, "a ReplacementRequest for member %s of role %s would be created (server dry run)\n", text.Line(q.Spec.Member.ID), q.Spec.Member.Role)
 	default:

@@ -78,7 +78,7 @@ func replacementLines(q *v1alpha1.ReplacementRequest) []string {
 		return []string{who + ": the replacement is cancelled, and nothing was removed"}
 	case v1alpha1.ReplacementWaiting, v1alpha1.ReplacementRemoving, v1alpha1.ReplacementJoining:
 	}
-	var lines []string
+	lines := waivedLines(q)
 	for _, b := range q.Status.Blockers {
 		line := fmt.Sprintf("%s: %s: %s: %s", who, q.Status.Step, b.Reason, text.Line(b.Message))
 		if b.Remedy != "" && b.Remedy != "wait" {
@@ -86,8 +86,20 @@ func replacementLines(q *v1alpha1.ReplacementRequest) []string {
 		}
 		lines = append(lines, line)
 	}
-	if len(lines) == 0 && q.Status.Step != "" {
+	if len(q.Status.Blockers) == 0 && q.Status.Step != "" {
 		lines = append(lines, fmt.Sprintf("%s: %s", who, q.Status.Step))
+	}
+	return lines
+}
+
+// waivedLines say what does not hold a replacement since it was given up.
+func waivedLines(q *v1alpha1.ReplacementRequest) []string {
+	if q.Spec.Abandonment == nil {
+		return nil
+	}
+	var lines []string
+	for _, b := range q.Status.Waived {
+		lines = append(lines, fmt.Sprintf("member %s: %s: given up by %s: %s: %s", text.Line(q.Spec.Member.ID), q.Status.Step, text.Line(q.Spec.Abandonment.Requester), b.Reason, text.Line(b.Message)))
 	}
 	return lines
 }
@@ -147,10 +159,15 @@ func (f *replacementFollower) ended(ctx context.Context, err error) error {
 	default:
 		return err
 	}
-	cancels := "goes on: nothing of the predecessor is left"
-	if step := f.last.Status.Step; step != v1alpha1.ReplacementJoining {
-		cancels = fmt.Sprintf("stands; kubectl delete replacementrequest %s -n %s cancels it as long as nothing was removed", f.last.Name, f.last.Namespace)
-	}
-	fmt.Fprintf(f.options.Out, "ReplacementRequest %s %s\n", f.last.Name, cancels)
+	f.options.sayStands(f.last)
 	return exitWith(code)
+}
+
+// sayStands says what becomes of a request that is followed no longer.
+func (o *replaceOptions) sayStands(q *v1alpha1.ReplacementRequest) {
+	cancels := "goes on: nothing of the predecessor is left"
+	if step := q.Status.Step; step != v1alpha1.ReplacementJoining {
+		cancels = fmt.Sprintf("stands; kubectl delete replacementrequest %s -n %s cancels it as long as nothing was removed", q.Name, q.Namespace)
+	}
+	fmt.Fprintf(o.Out, "ReplacementRequest %s %s\n", q.Name, cancels)
 }

@@ -81,6 +81,7 @@ func TestReplaceOfAMemberWithoutAPod(t *testing.T) {
 
 func TestReplaceRefusesWrongFlags(t *testing.T) {
 	for want, args := range map[string][]string{
+		"it goes with --abandon":   {"db-0", "--confirm"},
 		"name one member":          {},
 		"--timeout is negative":    {"db-0", "--timeout=-1s"},
 		"give a domain and a name": {"db-0", "--requester=anna"},
@@ -126,7 +127,7 @@ func TestReplaceRefused(t *testing.T) {
 		"by admission": `admission webhook "replacement.usher.sh" denied the request: anna may not delete persistentvolumeclaims in namespace shop, and this ReplacementRequest has Usher do so`,
 	} {
 		const want = "kubectl create rolebinding edit-anna -n shop --clusterrole=edit --user=anna"
-		if got := o.createRefused(apierrors.NewForbidden(resource, "", errors.New(why))).Error(); !strings.Contains(got, want) {
+		if got := o.writeRefused("creating a ReplacementRequest", apierrors.NewForbidden(resource, "", errors.New(why))).Error(); !strings.Contains(got, want) {
 			t.Errorf("%s: %s\nwant %s", name, got, want)
 		}
 	}

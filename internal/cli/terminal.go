@@ -26,6 +26,12 @@ func terminalOf(out io.Writer) terminal {
 	return terminal{fd: int(file.Fd()), live: able, colour: able && os.Getenv("NO_COLOR") == ""}
 }
 
+// canAsk reports whether a person reads what is written to out, and answers in in.
+func canAsk(in io.Reader, out io.Writer) bool {
+	file, ok := in.(*os.File)
+	return ok && term.IsTerminal(int(file.Fd())) && terminalOf(out) != (terminal{})
+}
+
 // size returns columns and rows. A terminal that does not report them is taken to be 80x24.
 func (t terminal) size() (width, height int) {
 	width, height, err := term.GetSize(t.fd)

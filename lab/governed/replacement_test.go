@@ -42,6 +42,8 @@ func TestReplacement(t *testing.T) {
 	t.Run("removes no copy of two", h.replacementRemovesNoCopyOfTwo)
 	t.Run("outlives its leader", h.replacementOutlivesItsLeader)
 	t.Run("is refused", h.replacementIsRefused)
+	t.Run("its data is given up", h.replacementGivesUpData)
+	t.Run("data is given up by who says so", h.dataIsGivenUpByWhoSaysSo)
 	t.Run("is made by repair", h.replacementIsMadeByRepair)
 	t.Run("is made once where a person withdraws it", h.repairHeedsACancellation)
 	t.Run("by repair takes the rights oneself", h.repairIsRefused)
@@ -129,15 +131,19 @@ func (h *house) governReplicas(t *testing.T, ns, set string, change ...func(*v1a
 
 func (h *house) requestReplacement(t *testing.T, ns, policy, id string) *v1alpha1.ReplacementRequest {
 	t.Helper()
-	q := &v1alpha1.ReplacementRequest{
+	q := requestFor(ns, policy, id)
+	must(t, h.client.Create(t.Context(), q))
+	return q
+}
+
+func requestFor(ns, policy, id string) *v1alpha1.ReplacementRequest {
+	return &v1alpha1.ReplacementRequest{
 		ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: id},
 		Spec: v1alpha1.ReplacementRequestSpec{
 			Requester: "test.usher.sh/" + id, Source: v1alpha1.ReplacementSource{Kind: v1alpha1.SourceEvictionPolicy, Name: policy},
 			Member: v1alpha1.ReplacementMember{Role: "replica", ID: id},
 		},
 	}
-	must(t, h.client.Create(t.Context(), q))
-	return q
 }
 
 func (h *house) waitReplacement(t *testing.T, ns, name, what string, done func(*v1alpha1.ReplacementRequest) bool) *v1alpha1.ReplacementRequest {
