@@ -47,9 +47,9 @@ asks. The rules that were shown then hold the replacement no longer, of this mem
 this request alone. That nothing of the member may still run, limits of how many are
 replaced, rules marked never and what the system itself refuses are not given up.
 
-The caller must be allowed to create replacementrequests.usher.sh and to delete pods
-and persistentvolumeclaims in the namespace; usher install --replacement gives the
-manager its rights.
+The caller must be allowed to create replacementrequests.usher.sh (and to patch them,
+to give data up), and to delete pods and persistentvolumeclaims in the namespace;
+usher install --replacement gives the manager its rights.
 
 Exit codes: 0 the member is replaced, or the request was made (--wait=false),
 1 wrong usage or no access, 2 it cannot be replaced as things are, 3 the timeout

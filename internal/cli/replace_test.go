@@ -108,6 +108,12 @@ func TestReplacementLines(t *testing.T) {
 	if got := strings.Join(replacementLines(q), "\n"); got != want {
 		t.Errorf("%s", got)
 	}
+	q.Spec.Abandonment = &v1alpha1.ReplacementAbandonment{Requester: "anna", Rules: []string{"others-ready"}}
+	q.Status.Step, q.Status.Blockers, q.Status.Waived = v1alpha1.ReplacementRemoving, nil, []v1alpha1.ReplacementBlocker{{Rule: "others-ready", Reason: "OtherReplicaNotReady", Message: "only db-1"}}
+	want = "member db-0: Removing: given up by anna: OtherReplicaNotReady: only db-1\nmember db-0: Removing"
+	if got := strings.Join(replacementLines(q), "\n"); got != want {
+		t.Errorf("%s", got)
+	}
 	q.Status = v1alpha1.ReplacementRequestStatus{
 		Step: v1alpha1.ReplacementComplete, Successor: &v1alpha1.ReplacementSuccessor{PodName: "db-0", Node: "b"},
 		Predecessor: &v1alpha1.ReplacementPredecessor{Claims: []v1alpha1.ReplacementClaim{{Name: "data-db-0", Volume: "v1"}}},

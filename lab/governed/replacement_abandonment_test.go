@@ -52,7 +52,6 @@ func (h *house) replacementGivesUpData(t *testing.T) {
 	if old.Spec.PersistentVolumeReclaimPolicy != corev1.PersistentVolumeReclaimRetain || old.DeletionTimestamp != nil || others.Status.Phase != corev1.VolumeBound {
 		t.Errorf("the member's volume is not kept (%s), or another's was touched (%s)", old.Spec.PersistentVolumeReclaimPolicy, others.Status.Phase)
 	}
-	h.usher(t, "replace", other.Name, "-n", l.ns, "--abandon-data").ends(t, 2, "rule others-ready", "there is no terminal to ask on")
 	events := await.Source[*eventsv1.Event]{Client: h.lab.Client().EventsV1().RESTClient(), Resource: "events", Namespace: l.ns}
 	testlab.WaitFor(t, events, "an event of the policy", func(all []*eventsv1.Event) bool {
 		return slices.ContainsFunc(all, func(e *eventsv1.Event) bool {
