@@ -37,7 +37,8 @@ type EvictionPolicyList struct {
 
 // EvictionPolicySpec is what the owner of a system declares.
 //
-// +kubebuilder:validation:XValidation:rule="!has(self.serviceAccountName) || has(self.system.kubernetes)",message="serviceAccountName is for system kubernetes: other systems are asked with the credentials in spec.system"
+// +kubebuilder:validation:XValidation:rule="!has(self.serviceAccountName) || has(self.system.kubernetes) || self.members.exists(m, has(m.provider) && has(m.provider.patch))",message="serviceAccountName is for system kubernetes and for provider.patch: other systems are asked with the credentials in spec.system"
+// +kubebuilder:validation:XValidation:rule="has(self.serviceAccountName) || !self.members.exists(m, has(m.provider) && has(m.provider.patch))",message="provider.patch needs serviceAccountName: objects are read and patched as that ServiceAccount only"
 type EvictionPolicySpec struct {
 	// Mode says what becomes of evictions and DELETEs that the policy does not allow: they are refused (Enforce), or let
 	// through, with a warning, an event and a metric that say that they would have been refused (Audit). A policy in mode Audit
@@ -69,7 +70,8 @@ type EvictionPolicySpec struct {
 	Roles []Role `json:"roles,omitempty"`
 
 	// ServiceAccountName is a ServiceAccount of the policy's namespace that Usher impersonates when it scales workloads for this
-	// policy. Without it Usher uses its own rights. For system kubernetes only.
+	// policy (system kubernetes; without it Usher uses its own rights), and when it patches objects for a successor (provider.patch; only
+	// with it). Who sets it for the latter needs the right to impersonate it.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
@@ -168,36 +170,6 @@ type MemberSelector struct {
 	// +optional
 	Provider *Provider `json:"provider,omitempty"`
 }
-
-// Provider says how the successor of a member comes about. Exactly one field is set.
-//
-// +kubebuilder:validation:MinProperties=1
-// +kubebuilder:validation:MaxProperties=1
-type Provider struct {
-	// StatefulSet: the pod's StatefulSet makes it anew under the same name, once the pod and its claims are removed.
-	// +optional
-	StatefulSet *StatefulSetProvider `json:"statefulSet,omitempty"`
-}
-
-// StatefulSetProvider says what becomes of a member's volumes.
-type StatefulSetProvider struct {
-	// VolumeClaims says what becomes of the PersistentVolumes of the claims that are deleted: each is set to Retain before, and stays with
-	// its data (Retain), or it goes as its reclaim policy says (Delete).
-	// +optional
-	// +kubebuilder:default=Retain
-	VolumeClaims VolumeClaimMode `json:"volumeClaims,omitempty"`
-}
-
-// VolumeClaimMode says what becomes of the volumes of a member that is replaced.
-//
-// +kubebuilder:validation:Enum=Retain;Delete
-type VolumeClaimMode string
-
-// The modes.
-const (
-	VolumeClaimsRetain VolumeClaimMode = "Retain"
-	VolumeClaimsDelete VolumeClaimMode = "Delete"
-)
 
 // DeleteMode says what a caller's DELETE of a governed pod means.
 //

@@ -9,7 +9,7 @@ import (
 const ReplacementFinalizer = "usher.sh/replacement"
 
 // ReplacementRequest has one member replaced by a successor with an empty disk. Deleting it cancels, as long as nothing of the member was
-// removed; from then on it is gone on with, and the object stays until the successor does its work.
+// removed, or what was asked of an operator can be undone; from then on it is gone on with, and the object stays until the successor does its work.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
@@ -171,8 +171,15 @@ type ReplacementPredecessor struct {
 	// +optional
 	// +kubebuilder:validation:Type=string
 	PodUID types.UID `json:"podUID,omitempty"`
-	// StatefulSet makes the successor.
-	StatefulSet string `json:"statefulSet"`
+	// StartTime is when it began to go.
+	// +optional
+	StartTime *metav1.Time `json:"startTime,omitempty"`
+	// StatefulSet makes the successor; empty where another controller does.
+	// +optional
+	StatefulSet string `json:"statefulSet,omitempty"`
+	// Target is the object whose patch has an operator replace it (provider.patch).
+	// +optional
+	Target *ReplacementTarget `json:"target,omitempty"`
 	// Node is the one on which it was; no successor is accepted there.
 	// +optional
 	Node string `json:"node,omitempty"`
@@ -207,6 +214,15 @@ type MemberRegistration struct {
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=16
 	Addresses []string `json:"addresses,omitempty"`
+}
+
+// ReplacementTarget is an object of the request's namespace that is patched.
+type ReplacementTarget struct {
+	APIVersion string `json:"apiVersion"`
+	Kind       string `json:"kind"`
+	Name       string `json:"name"`
+	// +kubebuilder:validation:Type=string
+	UID types.UID `json:"uid"`
 }
 
 // ReplacementClaim is a PersistentVolumeClaim that goes with its member.

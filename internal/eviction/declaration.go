@@ -37,14 +37,16 @@ func (c *compiler) texts(texts []Text) {
 	}
 }
 
-func (c *compiler) templateOver(t Text) {
+// templateOver compiles a template; nil: it cannot be.
+func (c *compiler) templateOver(t Text) *expression.Template {
 	template := c.template(t.Path, t.Text)
 	if template == nil {
-		return
+		return nil
 	}
 	for _, e := range template.Expressions() {
 		if !e.NamesOnly(t.Over...) {
 			c.report(t.Path, "{{%s}} uses something that is not known yet when the request is made: it may use %s", e.Text, expression.Listed(t.Over))
 		}
 	}
+	return template
 }

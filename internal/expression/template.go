@@ -55,6 +55,19 @@ func (t *Template) Expressions() []*Expression {
 	return all
 }
 
+// Sample is the template with one text in place of every value.
+func (t *Template) Sample(value string) string {
+	var text strings.Builder
+	for _, part := range t.parts {
+		if part.expression == nil {
+			text.WriteString(part.text)
+		} else {
+			text.WriteString(value)
+		}
+	}
+	return text.String()
+}
+
 // Expand prints the values: lists as "a, b, c and 3 more", times in RFC 3339. Every value passes through escape, unless
 // that is nil. It fails like Eval.
 func (t *Template) Expand(scope *Scope, escape func(string) string) (string, error) {
