@@ -42,6 +42,8 @@ type Seen struct {
 	Pod *snapshot.Pod // nil: there is none
 	// Judged: its role asks its system about it, which therefore knows it.
 	Judged bool
+	// Operated: an operator replaces it, whether it runs or not.
+	Operated bool
 	// Unfit is why no request for it could be carried out, whatever is waited for; nil: one could.
 	Unfit *Blocker
 }
@@ -164,7 +166,7 @@ func (r *repairing) permitted(q *v1alpha1.ReplacementRequest) bool {
 
 // unfit is why no request for a member would be carried out; nil: one may be.
 func (r *repairing) unfit(seen *Seen) *Blocker {
-	if seen.Unfit != nil || seen.Pod == nil {
+	if seen.Unfit != nil || seen.Pod == nil || seen.Operated {
 		return seen.Unfit
 	}
 	if node := r.Nodes[seen.Pod.Node]; node != nil && node.Ready {

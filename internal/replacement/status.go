@@ -29,6 +29,12 @@ func ProgressOf(status *v1alpha1.ReplacementRequestStatus) Progress {
 			progress.Claims = append(progress.Claims, ClaimRef(c))
 		}
 		progress.Registration = p.Registration
+		if p.StartTime != nil {
+			progress.StartTime = p.StartTime.Time
+		}
+		if p.Target != nil {
+			progress.Target = TargetRef(*p.Target)
+		}
 	}
 	return progress
 }
@@ -54,7 +60,11 @@ func Written(before *v1alpha1.ReplacementRequestStatus, in *StepInput, progress 
 		status.Step, status.StepTime = step, stamp(in.Now)
 	}
 	if progress.Phase == Waiting || progress.Phase == Cancelled && before.Step != v1alpha1.ReplacementJoining {
-		status.Predecessor, status.Waived = nil, nil
+		status.Waived = nil
+		if progress.Phase == Waiting && !progress.StartTime.IsZero() { // which pod it was about
+			return status
+		}
+		status.Predecessor = nil
 		return status
 	}
 	if progress.Phase == Cancelled {
@@ -63,6 +73,12 @@ func Written(before *v1alpha1.ReplacementRequestStatus, in *StepInput, progress 
 	status.Predecessor = &v1alpha1.ReplacementPredecessor{
 		PodName: in.Member.PodName, PodUID: progress.PodUID, StatefulSet: in.Set.Name, Node: progress.Node, NodeUID: progress.NodeUID,
 		Registration: progress.Registration,
+	}
+	if !progress.StartTime.IsZero() {
+		status.Predecessor.StartTime = stamp(progress.StartTime)
+	}
+	if progress.Target != (TargetRef{}) {
+		status.Predecessor.Target = (*v1alpha1.ReplacementTarget)(&progress.Target)
 	}
 	if p := before.Predecessor; p != nil { // whatever a later look could not read
 		status.Predecessor.PodName, status.Predecessor.StatefulSet = p.PodName, p.StatefulSet
@@ -81,7 +97,10 @@ func Reported(before *v1alpha1.ReplacementRequestStatus, generation int64, in *S
 	}
 	status.ObservedGeneration, status.Blockers, status.Successor = generation, nil, nil
 	status.PodName = cmp.Or(in.Member.PodName, status.PodName)
-	if in.Progress.Phase == Joining && in.Pod != nil {
+	if p := result.Successor; p != nil {
+		status.Successor = &v1alpha1.ReplacementSuccessor{PodName: p.Name, PodUID: p.UID, Node: p.Node}
+	}
+	if in.Progress.Phase == Joining && in.Pod != nil && in.Delegated == nil {
 		status.Successor = &v1alpha1.ReplacementSuccessor{PodName: in.Member.PodName, PodUID: in.Pod.UID, Node: in.Pod.Node.Name}
 	}
 	if in.Progress.Phase == Complete {
@@ -110,7 +129,9 @@ func blockersOf(all []Blocker, most int) []v1alpha1.ReplacementBlocker {
 func setConditions(status *v1alpha1.ReplacementRequestStatus, generation int64, in *StepInput, blockers []Blocker) {
 	ready, reconciling, stalled := metav1.ConditionFalse, metav1.ConditionTrue, metav1.ConditionFalse
 	reason, message := string(status.Step), words[in.Progress.Phase]+givenUp(status.Waived, in.Abandonment.Requester)
-	if in.Progress.Phase == Cancelled && status.Predecessor != nil {
+	if p := status.Predecessor; in.Progress.Phase == Cancelled && p != nil && p.StatefulSet == "" {
+		message = "the request was deleted, and no successor came; the predecessor is removed"
+	} else if in.Progress.Phase == Cancelled && p != nil {
 		message = "its StatefulSet makes no successor any more, and the request was deleted; the predecessor is removed"
 	}
 	switch first := slices.IndexFunc(blockers, func(b Blocker) bool { return b.Never }); {

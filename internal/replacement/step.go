@@ -13,6 +13,10 @@ const settle = 30 * time.Second
 // Step says what is to be done next for a replacement.
 func Step(in StepInput) StepResult {
 	s := stepping{StepInput: &in}
+	if in.Delegated != nil && !in.Progress.Phase.Over() {
+		s.delegate()
+		return s.out
+	}
 	switch in.Progress.Phase {
 	case Waiting:
 		s.wait()

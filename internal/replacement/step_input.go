@@ -9,7 +9,7 @@ import (
 )
 
 // StepInput is everything that the next step of one replacement looks at: of a member of a StatefulSet, which makes the successor under
-// the member's name. Reads are as fresh as the writes that follow: the shell takes them past its cache.
+// the member's name, or of one whose successor another controller makes (Delegated). Reads are as fresh as the writes that follow: the shell takes them past its cache.
 type StepInput struct {
 	Now    time.Time
 	Member v1alpha1.MemberRef
@@ -29,8 +29,10 @@ type StepInput struct {
 	Abandonment Abandonment
 	// Retain: volumes are kept when their claims go.
 	Retain bool
-	// Set makes the successor.
+	// Set makes the successor, unless Delegated says otherwise.
 	Set Set
+	// Delegated: the pod is deleted, or an object is patched, and what is left is its controller's affair; nil: it is not.
+	Delegated *Delegated
 	// Pod has the member's name; nil: there is none.
 	Pod *NamedPod
 	// Places are the nodes on which earlier pods of the member were and may still run, the latest last: a pod that was deleted by force from a
@@ -60,6 +62,40 @@ type Set struct {
 	Name string
 	// Makes: it exists, is not being deleted, and its replicas cover the member's ordinal.
 	Makes Tristate
+}
+
+// Delegated is how another controller is asked for a successor.
+type Delegated struct {
+	// Patches: Target is patched; else the pod is deleted.
+	Patches bool
+	Target  Target
+	// Successors are pods of the member's entry that were made since the predecessor began to go.
+	Successors []Successor
+}
+
+// Target is an object that is patched. Its UID is empty where it is not there.
+type Target struct {
+	TargetRef
+
+	// Asked: it says that the member is to be replaced. Undoable: that can be taken back. Undone: it says so no more.
+	Asked, Undone Tristate
+	Undoable      bool
+}
+
+// TargetRef names an object.
+type TargetRef struct {
+	APIVersion, Kind, Name string
+	UID                    types.UID
+}
+
+// Successor is a pod that may have taken over.
+type Successor struct {
+	Name  string
+	UID   types.UID
+	Node  string
+	Ready bool
+	// Reported: its system reports it as a member that does its work.
+	Reported Tristate
 }
 
 // NamedPod is the pod that has the member's name now.
@@ -149,6 +185,9 @@ type Progress struct {
 	NodeUID types.UID // "": there was no such Node any more
 	PodUID  types.UID
 	Claims  []ClaimRef
+	// StartTime is when it began to go. Target is the object that is patched; empty: none is.
+	StartTime time.Time
+	Target    TargetRef
 	// Registration is the predecessor's entry in its system's list; nil: there is no such list.
 	Registration *v1alpha1.MemberRegistration
 }
@@ -189,6 +228,8 @@ type StepResult struct {
 	Waived []Blocker
 	// NextLook is when to look again if nothing happens before; zero: only when something happens.
 	NextLook time.Time
+	// Successor is the pod that takes over, of those in Delegated; nil: none does yet.
+	Successor *Successor
 }
 
 // Action is one thing to do.
@@ -216,6 +257,8 @@ const (
 	RetainVolume ActionKind = "retainVolume" // Name, UID: the reclaim policy of the PersistentVolume becomes Retain
 	DeletePod    ActionKind = "deletePod"    // Name, UID, Version
 	DeleteClaim  ActionKind = "deleteClaim"  // Name, UID
+	Patch        ActionKind = "patch"        // the target of Delegated asks for the successor
+	Undo         ActionKind = "undo"         // that is taken back
 	Join         ActionKind = "join"         // Registration: the system puts its successor on its list, or gives that its part there
 )
 

@@ -367,6 +367,8 @@ func (c *cluster) carryOut(actions []Action) {
 			}
 		case Join:
 			c.join(a.Registration)
+		case Patch, Undo:
+			c.t.Fatalf("%s, and a StatefulSet makes the successor", a.Kind)
 		}
 		if rapid.IntRange(0, 4).Draw(c.t, "killed") == 0 {
 			return

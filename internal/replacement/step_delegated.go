@@ -1,0 +1,196 @@
+package replacement
+
+import "slices"
+
+// delegate has another controller make the successor: what it is asked for is written down first, and done only while the rules pass. How the
+// predecessor goes, and in which order, is that controller's affair.
+func (s *stepping) delegate() {
+	switch s.Progress.Phase {
+	case Waiting:
+		s.delegateNew()
+	case Removing:
+		s.delegated()
+	case Joining:
+		s.takenOver()
+	case Complete, Cancelled:
+	}
+}
+
+// delegateNew begins where nothing is in the way, as wait does.
+func (s *stepping) delegateNew() {
+	switch {
+	case s.Cancelled && s.release():
+		return
+	case s.Cancelled:
+		s.write(Cancelled)
+		return
+	}
+	if !s.Progress.StartTime.IsZero() && s.predecessorGone() { // it may have been asked for before the rules failed
+		if s.permitted() {
+			s.write(Removing)
+		}
+		return
+	}
+	s.judge()
+	s.askable()
+	if s.offer(); len(s.out.Blockers) > 0 {
+		s.revoke()
+		return
+	}
+	if !s.permitted() {
+		return
+	}
+	next := s.Progress
+	next.Phase, next.Target = Removing, s.Delegated.Target.TargetRef
+	if next.StartTime.IsZero() {
+		next.StartTime = s.Now
+		if s.Pod != nil {
+			next.PodUID, next.Node, next.NodeUID = s.Pod.UID, s.Pod.Node.Name, s.Pod.Node.UID
+		}
+	}
+	s.act(Action{Kind: Write, Progress: next})
+}
+
+// askable blocks unless there is something to ask of the controller.
+func (s *stepping) askable() {
+	s.out.Blockers = append(s.out.Blockers, s.Unread...)
+	switch d := s.Delegated; {
+	case len(s.Unread) > 0:
+	case d.Patches && d.Target.UID == "":
+		s.block(targetMissing(&d.Target.TargetRef, s.Namespace))
+	case !d.Patches && s.Pod == nil:
+		s.block(podMissing(s.Member.ID))
+	case !d.Patches && s.Pod.Ready && s.Pod.Node.State == NodeAlive: // an eviction asks its budgets
+		s.block(runsReady(s.Member, s.Pod.Node.Name, s.Namespace))
+	}
+}
+
+// delegated asks, waits until the predecessor is gone, and takes back what was asked where that is cancelled in time.
+func (s *stepping) delegated() {
+	asked := s.asked()
+	switch {
+	case s.predecessorGone():
+		if s.permitted() {
+			s.write(Joining)
+		}
+	case asked == Unknown:
+		s.out.Blockers = append(s.out.Blockers, s.Unread...)
+		if len(s.out.Blockers) == 0 {
+			s.block(targetUnknown(&s.Progress.Target))
+		}
+	case s.Cancelled:
+		s.cancelDelegated(asked)
+	case asked == Yes:
+		s.block(s.awaited())
+	default:
+		s.ask()
+	}
+}
+
+// ask asks as long as the rules pass, by the same look. Where they do not, which pod it was about stays written down: an operator may have noticed
+// what was asked before it was taken back, and its successor is not to be replaced as well.
+func (s *stepping) ask() {
+	s.judge()
+	if s.askable(); len(s.out.Blockers) > 0 {
+		s.write(Waiting)
+		return
+	}
+	switch {
+	case !s.permitted():
+	case s.Delegated.Patches:
+		s.act(Action{Kind: Patch})
+	default:
+		s.act(Action{Kind: DeletePod, Name: s.Member.PodName, UID: s.Pod.UID, Version: s.Pod.Version})
+	}
+}
+
+// asked reports whether the controller has been asked. A target that is gone has been asked as far as that is known: nothing else of it is.
+func (s *stepping) asked() Tristate {
+	switch target := &s.Delegated.Target; {
+	case !s.Delegated.Patches:
+		return yes(s.Pod.Terminating)
+	case len(s.Unread) > 0:
+		return Unknown
+	case target.UID != s.Progress.Target.UID:
+		return Yes
+	default:
+		return target.Asked
+	}
+}
+
+func yes(is bool) Tristate {
+	if is {
+		return Yes
+	}
+	return No
+}
+
+// cancelDelegated takes back what was asked, where that can be, and goes on where it cannot.
+func (s *stepping) cancelDelegated(asked Tristate) {
+	target := &s.Delegated.Target
+	switch there := target.UID == s.Progress.Target.UID; {
+	case asked == No:
+		s.write(Cancelled)
+	case s.Delegated.Patches && there && target.Undoable && target.Undone == Yes:
+		s.block(undoneInVain(&target.TargetRef))
+	case s.Delegated.Patches && there && target.Undoable:
+		s.act(Action{Kind: Undo})
+	default:
+		s.block(notTakenBack(s.awaited()))
+	}
+}
+
+// predecessorGone reports whether nothing is left of the predecessor: the API does not have its pod, or, where it had none, its name has one.
+func (s *stepping) predecessorGone() bool {
+	switch {
+	case s.Progress.PodUID != "":
+		return s.Pod == nil || s.Pod.UID != s.Progress.PodUID
+	case s.Pod != nil:
+		return true
+	}
+	return len(s.Delegated.Successors) > 0
+}
+
+// awaited is what the controller has still to do.
+func (s *stepping) awaited() Blocker {
+	if !s.Delegated.Patches {
+		return podLeaving(s.Member.PodName, s.Namespace)
+	}
+	return operatorAwaited(s.Member.ID, &s.Progress.Target, s.Namespace)
+}
+
+// takenOver waits for the successor. Of a request that was deleted it does so for a while: its controller may make none any more.
+func (s *stepping) takenOver() {
+	if !s.permitted() {
+		return
+	}
+	at := slices.IndexFunc(s.Delegated.Successors, func(p Successor) bool { return p.Ready && p.Reported == Yes })
+	if at >= 0 {
+		s.out.Successor = &s.Delegated.Successors[at]
+		s.write(Complete)
+		return
+	}
+	if end := s.StepTime.Add(forsakenAfter); s.Cancelled {
+		if !end.After(s.Now) {
+			s.write(Cancelled)
+			return
+		}
+		s.lookAt(end)
+	}
+	s.out.Blockers = append(s.out.Blockers, s.Unread...)
+	s.missesSuccessor()
+}
+
+func (s *stepping) missesSuccessor() {
+	if len(s.Delegated.Successors) == 0 {
+		s.block(noneMade(s.Member.Role))
+		return
+	}
+	p := &s.Delegated.Successors[0]
+	s.out.Successor = p
+	if !p.Ready {
+		s.block(notReady(p.Name, s.Namespace))
+		return
+	}
+	s.block(notReported(p.Name))
+}
