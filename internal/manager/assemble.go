@@ -136,7 +136,8 @@ func addControllers(ctx context.Context, mgr ctrl.Manager, p *parts, o Options, 
 	all := policy.Controllers(mgr, policy.Options{Gatherer: p.gatherer, Act: p.act, Requests: requests.served})
 	all = append(all, lostnode.Controllers(mgr, p.lost)...)
 	all = append(all, replacementcontroller.Controllers(mgr, replacementcontroller.Options{
-		Act: &act.Replacements{Client: mgr.GetClient()}, Governed: p.act, Gatherer: p.gatherer, Self: p.self, Now: o.Clock.Now,
+		Act: &act.Replacements{Client: mgr.GetClient()}, Governed: p.act, Targets: &act.Targets{As: as(mgr.GetConfig()), Mapper: mgr.GetRESTMapper()},
+		Gatherer: p.gatherer, Self: p.self, Now: o.Clock.Now,
 	})...)
 	all = append(all, repair.Controller(mgr, repair.Options{Act: &act.Replacements{Client: mgr.GetClient()}, Gatherer: p.gatherer, Now: o.Clock.Now}))
 	if requests.served {

@@ -48,14 +48,25 @@ func (w *workloads) of(namespace, serviceAccount string) (system.Workloads, erro
 	if serviceAccount == "" {
 		return one, nil
 	}
-	config := rest.CopyConfig(w.config)
-	config.Impersonate = rest.ImpersonationConfig{UserName: "system:serviceaccount:" + namespace + ":" + serviceAccount}
-	as, err := dynamic.NewForConfig(config)
+	as, err := as(w.config)(namespace, serviceAccount)
 	if err != nil {
-		return nil, fmt.Errorf("making a client that acts as ServiceAccount %s: %w", serviceAccount, err)
+		return nil, err
 	}
 	one.Workloads = &act.Workloads{Dynamic: as, Mapper: w.manager.Mapper, Now: w.manager.Now}
 	return one, nil
+}
+
+// as returns what makes clients that act as a ServiceAccount of a namespace.
+func as(config *rest.Config) func(namespace, serviceAccount string) (dynamic.Interface, error) {
+	return func(namespace, serviceAccount string) (dynamic.Interface, error) {
+		config := rest.CopyConfig(config)
+		config.Impersonate = rest.ImpersonationConfig{UserName: "system:serviceaccount:" + namespace + ":" + serviceAccount}
+		client, err := dynamic.NewForConfig(config)
+		if err != nil {
+			return nil, fmt.Errorf("making a client that acts as ServiceAccount %s: %w", serviceAccount, err)
+		}
+		return client, nil
+	}
 }
 
 // namespaceWorkloads implements system.Workloads.

@@ -94,11 +94,19 @@ func GrantTo(user, role, rules string) string {
 
 // BindManager is how an administrator gives the manager the rights of an optional role. Self is who the manager is to the apiserver.
 func BindManager(role, self string) string {
-	subject := "--user=" + self
-	if account, ok := strings.CutPrefix(self, "system:serviceaccount:"); ok {
-		subject = "--serviceaccount=" + account
+	return fmt.Sprintf("kubectl create clusterrolebinding %s --clusterrole=%[1]s %s", role, accountFlag(self))
+}
+
+// BindManagerIn is how a namespace gives the manager the rights of a role there.
+func BindManagerIn(namespace, role, self string) string {
+	return fmt.Sprintf("kubectl create rolebinding %s -n %s --clusterrole=%[1]s %s", role, namespace, accountFlag(self))
+}
+
+func accountFlag(user string) string {
+	if account, ok := strings.CutPrefix(user, "system:serviceaccount:"); ok {
+		return "--serviceaccount=" + account
 	}
-	return fmt.Sprintf("kubectl create clusterrolebinding %s --clusterrole=%[1]s %s", role, subject)
+	return "--user=" + user
 }
 
 // RefusedUser returns the user that RBAC's words name; "" where they are no such words.

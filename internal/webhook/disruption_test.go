@@ -36,6 +36,7 @@ var clock = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 
 // world is what the handlers see: one policy with one rule, and pods.
 type world struct {
+	reviewer Reviewer
 	t        *testing.T
 	green    bool
 	pods     map[string]*corev1.Pod
@@ -249,7 +250,7 @@ func (w *world) mux() *http.ServeMux {
 			_, problems := eviction.Compile(spec, nil, rest.Kind().Declaration(&spec.System))
 			return problems
 		},
-		Self: []string{"usher"}, Namespace: "usher-system", Responder: "responder.usher.sh/governor",
+		Reviewer: w.reviewer, Self: []string{"usher"}, Namespace: "usher-system", Responder: "responder.usher.sh/governor",
 	})
 	return mux.ServeMux
 }

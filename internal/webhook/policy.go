@@ -4,7 +4,9 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 
+	authorizationv1 "k8s.io/api/authorization/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -30,7 +32,12 @@ func (h *policyHandler) Handle(ctx context.Context, request admission.Request) a
 		response.Result = &status
 		return response
 	}
-	if asksForRepair(request.OldObject.Raw, &policy) {
+	if asksAnew(request.OldObject.Raw, &policy, patches) {
+		if refused := h.review(ctx, &request, impersonation(request.Namespace, policy.Spec.ServiceAccountName), "provider.patch"); refused != nil {
+			return *refused
+		}
+	}
+	if asksAnew(request.OldObject.Raw, &policy, repairs) {
 		if refused := h.review(ctx, &request, replacementRights(request.Namespace), "spec.repair with mode Automatic"); refused != nil {
 			return *refused
 		}
@@ -38,9 +45,24 @@ func (h *policyHandler) Handle(ctx context.Context, request admission.Request) a
 	return admission.Allowed("").WithWarnings(h.warnings(ctx, request.Namespace, &policy)...)
 }
 
-// asksForRepair reports whether a policy has members replaced that it had not replaced before. Before is empty where there was none.
-func asksForRepair(before []byte, policy *v1alpha1.EvictionPolicy) bool {
-	if policy.Spec.Repair == nil || policy.Spec.Repair.Mode != v1alpha1.RepairAutomatic {
+// repairs reports whether a policy has members replaced by itself.
+func repairs(spec *v1alpha1.EvictionPolicySpec) bool {
+	return spec.Repair != nil && spec.Repair.Mode == v1alpha1.RepairAutomatic
+}
+
+// patches reports whether a policy has objects patched as its ServiceAccount.
+func patches(spec *v1alpha1.EvictionPolicySpec) bool {
+	return slices.ContainsFunc(spec.Members, func(m v1alpha1.MemberSelector) bool { return m.Provider != nil && m.Provider.Patch != nil })
+}
+
+// impersonation is the right to act as a ServiceAccount. Who has objects patched as one could do so themselves.
+func impersonation(namespace, account string) []authorizationv1.ResourceAttributes {
+	return []authorizationv1.ResourceAttributes{{Namespace: namespace, Verb: "impersonate", Version: "v1", Resource: "serviceaccounts", Name: account}}
+}
+
+// asksAnew reports whether a policy does what takes a right, and says something that it did not say before. Before is empty where there was none.
+func asksAnew(before []byte, policy *v1alpha1.EvictionPolicy, does func(*v1alpha1.EvictionPolicySpec) bool) bool {
+	if !does(&policy.Spec) {
 		return false
 	}
 	var old v1alpha1.EvictionPolicy

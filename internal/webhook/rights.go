@@ -46,8 +46,12 @@ func forbiddenWords(user string, right authorizationv1.ResourceAttributes, what,
 	if right.Namespace != "" {
 		where = "namespace " + right.Namespace
 	}
+	resource := right.Resource
+	if right.Name != "" {
+		resource += "/" + right.Name
+	}
 	words := fmt.Sprintf("%s may not %s %s in %s, and %s has Usher do so: it needs that right, or has to be created by a user or controller that has it",
-		user, right.Verb, right.Resource, where, what)
+		user, right.Verb, resource, where, what)
 	if reason != "" {
 		words += " (" + reason + ")"
 	}

@@ -84,8 +84,12 @@ func seenOf(policy *v1alpha1.EvictionPolicy, compiled *eviction.Policy, pod *sna
 		return replacement.Seen{}, false
 	}
 	seen := replacement.Seen{MemberRef: claim.Ref(pod), Judged: len(claim.Role.Evict.Rules)+len(claim.Role.Replace.Rules) > 0}
-	provided := claim.Entry >= 0 && claim.Entry < len(policy.Spec.Members) && policy.Spec.Members[claim.Entry].Provider != nil
-	if !provided || claim.Role.Replace.Successor == v1alpha1.SuccessorNone {
+	var provider *v1alpha1.Provider
+	if claim.Entry >= 0 && claim.Entry < len(policy.Spec.Members) {
+		provider = policy.Spec.Members[claim.Entry].Provider
+	}
+	seen.Operated = provider != nil && provider.Patch != nil
+	if provider == nil || claim.Role.Replace.Successor == v1alpha1.SuccessorNone {
 		b := replacement.NoProvider(policy.Name, claim.Role.Name)
 		seen.Unfit = &b
 	}

@@ -2,6 +2,7 @@ package replacement
 
 import (
 	"context"
+	"encoding/json"
 	"slices"
 	"strings"
 	"time"
@@ -32,6 +33,10 @@ type look struct {
 	template *corev1.PodSpec
 	role     *v1alpha1.Role // the member's; nil: no entry claims it
 	entryAt  int            // of the policy's entries, the one that claims the member; -1: none
+	// patch is the provider of the entry with its values for the member; nil: no object is patched. Do and Undo are what it comes to for the
+	// object as it was read; nil: nothing.
+	patch    *v1alpha1.PatchProvider
+	do, undo json.RawMessage
 }
 
 func (l *look) policyKey() snapshot.Key {
@@ -67,6 +72,12 @@ func (r *reconciler) look(ctx context.Context, request *v1alpha1.ReplacementRequ
 	}
 	if err := r.source(ctx, l); err != nil || l.in.Progress.Phase.Over() {
 		return l, err
+	}
+	switch is, err := r.delegates(ctx, l); {
+	case err != nil:
+		return l, err
+	case is:
+		return l, r.delegated(ctx, l)
 	}
 	if err := r.member(ctx, l); err != nil || l.in.Member.PodName == "" || l.in.Set.Name == "" {
 		return l, err
@@ -140,13 +151,17 @@ func (r *reconciler) member(ctx context.Context, l *look) error {
 		}
 		return nil
 	}
-	l.in.Member.PodName = name
-	pod, err := r.Gatherer.FreshPod(ctx, snapshot.Key{Namespace: l.request.Namespace, Name: name})
-	if err != nil {
+	if err := r.readPod(ctx, l, name); err != nil {
 		return err
 	}
-	l.pod = pod
 	return r.set(ctx, l, set)
+}
+
+// readPod reads the pod under the member's name, past the cache.
+func (r *reconciler) readPod(ctx context.Context, l *look, name string) (err error) {
+	l.in.Member.PodName = name
+	l.pod, err = r.Gatherer.FreshPod(ctx, snapshot.Key{Namespace: l.request.Namespace, Name: name})
+	return err
 }
 
 // set reads the StatefulSet of the name; "": that of the pod, or the one that would make it.
@@ -248,8 +263,19 @@ func (r *reconciler) present(ctx context.Context, l *look) error {
 		return nil
 	}
 	l.in.Grace = max(l.in.Grace, graceOf(&l.pod.Spec))
-	named := &replacement.NamedPod{UID: l.pod.UID, Version: l.pod.ResourceVersion, Terminating: l.pod.DeletionTimestamp != nil}
-	for _, c := range l.pod.Status.Conditions {
+	l.in.Pod = namedPod(l.pod)
+	if l.pod.Spec.NodeName == "" {
+		return nil
+	}
+	var err error
+	l.in.Pod.Node, err = r.node(ctx, l, l.pod.Spec.NodeName)
+	return err
+}
+
+// namedPod is what a pod says of itself.
+func namedPod(pod *corev1.Pod) *replacement.NamedPod {
+	named := &replacement.NamedPod{UID: pod.UID, Version: pod.ResourceVersion, Terminating: pod.DeletionTimestamp != nil}
+	for _, c := range pod.Status.Conditions {
 		switch {
 		case c.Type == corev1.PodReady:
 			named.Ready = c.Status == corev1.ConditionTrue
@@ -257,13 +283,7 @@ func (r *reconciler) present(ctx context.Context, l *look) error {
 			named.Unscheduled = c.Message
 		}
 	}
-	l.in.Pod = named
-	if l.pod.Spec.NodeName == "" {
-		return nil
-	}
-	var err error
-	named.Node, err = r.node(ctx, l, l.pod.Spec.NodeName)
-	return err
+	return named
 }
 
 // whereabouts reads the nodes of the volumes, and of the places that are written down.
@@ -311,12 +331,17 @@ func (r *reconciler) judge(ctx context.Context, l *look) error {
 		return nil
 	}
 	l.declared(r.kind(l.policy).Joins)
+	l.judged(input)
+	return nil
+}
+
+// judged notes what keeps the member from being replaced by the rules.
+func (l *look) judged(input eviction.Input) {
 	verdict := eviction.JudgeReplacing(input, l.request.UID)
 	for i := range verdict.Blockers {
 		b := &verdict.Blockers[i]
 		l.lacks(replacement.Blocker{Rule: b.Rule, Reason: replacement.Reason(b.Reason), Message: b.Message, Remedy: b.Remedy, Never: b.Never, WaivedBy: b.WaivedBy})
 	}
-	return nil
 }
 
 func (r *reconciler) input(ctx context.Context, l *look) (eviction.Input, error) {

@@ -3,6 +3,7 @@ package replacement
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -21,24 +22,38 @@ import (
 	"usher.sh/usher/internal/snapshot"
 )
 
-// named returns the name of the member's pod: of one that is there, or of one that a StatefulSet of the namespace would make. "": there is none.
-func (r *reconciler) named(ctx context.Context, l *look) (string, error) {
+// isMember says of a pod whether it is the member.
+func (r *reconciler) isMember(l *look) func(*snapshot.Pod) bool {
 	policy := r.Gatherer.Policies.Compiled(l.policy)
-	is := func(pod *snapshot.Pod) bool {
+	return func(pod *snapshot.Pod) bool {
 		claim, claims := policy.Claim(pod)
 		return claims && claim.Role != nil && claim.Role.Name == l.in.Member.Role && claim.Member == l.in.Member.ID
 	}
+}
+
+// cachedPod returns the member's pod as the cache has it; nil: it has none.
+func (r *reconciler) cachedPod(ctx context.Context, l *look) (*snapshot.Pod, error) {
 	pods, err := r.Gatherer.Policies.Pods(ctx, l.request.Namespace)
 	if err != nil {
+		return nil, err
+	}
+	if at := slices.IndexFunc(pods, r.isMember(l)); at >= 0 {
+		return pods[at], nil
+	}
+	return nil, nil
+}
+
+// named returns the name of the member's pod: of one that is there, or of one that a StatefulSet of the namespace would make. "": there is none.
+func (r *reconciler) named(ctx context.Context, l *look) (string, error) {
+	switch pod, err := r.cachedPod(ctx, l); {
+	case err != nil:
 		return "", err
+	case pod != nil:
+		return pod.Name, nil
 	}
-	for _, pod := range pods {
-		if is(pod) {
-			return pod.Name, nil
-		}
-	}
+	is := r.isMember(l)
 	var sets appsv1.StatefulSetList
-	err = r.live.List(ctx, &sets, client.InNamespace(l.request.Namespace))
+	err := r.live.List(ctx, &sets, client.InNamespace(l.request.Namespace))
 	switch {
 	case apierrors.IsForbidden(err):
 		l.lacks(replacement.Unread("the StatefulSets of namespace "+l.request.Namespace, err.Error(), r.binding()))

@@ -130,7 +130,7 @@ func next(seen *look, result *replacement.StepResult) time.Duration {
 	after := later
 	never := slices.ContainsFunc(result.Blockers, func(b replacement.Blocker) bool { return b.Never || b.Reason == replacement.MemberMissing })
 	switch {
-	case seen.in.Progress.Phase == replacement.Removing:
+	case seen.in.Progress.Phase == replacement.Removing && seen.in.Delegated == nil:
 		after = unwatched
 	case never:
 		after = seldom
@@ -181,6 +181,8 @@ func (r *reconciler) do(ctx context.Context, seen *look, a *replacement.Action) 
 		return r.Act.DeletePod(ctx, named, a.UID, a.Version)
 	case replacement.Leave, replacement.Join:
 		return r.change(ctx, seen, a)
+	case replacement.Patch, replacement.Undo:
+		return r.patchTarget(ctx, seen, a.Kind == replacement.Undo)
 	case replacement.Write:
 	}
 	return answers.Answer{Code: answers.Rejected, Message: fmt.Sprintf("%s cannot be carried out", a.Kind)}
@@ -191,6 +193,9 @@ func (r *reconciler) refused(seen *look, a *replacement.Action, answer *answers.
 	said := cmp.Or(answer.Message, string(answer.Code))
 	if a.Kind == replacement.Leave || a.Kind == replacement.Join {
 		return replacement.MembershipRefused(a.Kind, seen.request.Spec.Member.ID, said, answer.Code == answers.Rejected)
+	}
+	if a.Kind == replacement.Patch || a.Kind == replacement.Undo {
+		return r.targetRefused(seen, answer)
 	}
 	if answer.Code != answers.Forbidden {
 		return replacement.WriteRefused(string(a.Kind), cmp.Or(a.Name, seen.request.Spec.Member.ID), said, "it is tried again; see the log of usher's manager")

@@ -37,6 +37,8 @@ type Options struct {
 	Act *act.Replacements
 	// Governed writes what a policy's status says of its members.
 	Governed *act.Governed
+	// Targets are the objects whose patch has an operator make a successor.
+	Targets  *act.Targets
 	Gatherer *policycache.Gatherer
 	// Self is who the manager is to the apiserver.
 	Self string
