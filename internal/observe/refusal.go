@@ -99,7 +99,7 @@ func BindManager(role, self string) string {
 
 // BindManagerIn is how a namespace gives the manager the rights of a role there.
 func BindManagerIn(namespace, role, self string) string {
-	return fmt.Sprintf("kubectl create rolebinding %s -n %s --clusterrole=%[1]s %s", role, namespace, accountFlag(self))
+	return fmt.Sprintf("kubectl create rolebinding %[1]s -n %[2]s --clusterrole=%[1]s %[3]s", role, namespace, accountFlag(self))
 }
 
 func accountFlag(user string) string {

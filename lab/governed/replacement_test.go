@@ -47,6 +47,7 @@ func TestReplacement(t *testing.T) {
 	t.Run("is made by repair", h.replacementIsMadeByRepair)
 	t.Run("is made once where a person withdraws it", h.repairHeedsACancellation)
 	t.Run("by repair takes the rights oneself", h.repairIsRefused)
+	t.Run("by an operator", h.replacementByOperators)
 }
 
 // local is a StatefulSet of three with a volume each on the node that it runs on, and a node and a volume that nothing uses.

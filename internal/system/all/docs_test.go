@@ -24,13 +24,33 @@ func page(t *testing.T) string {
 
 // Every policy on the page can be used as it stands there.
 func TestPoliciesOfThePage(t *testing.T) {
+	if seen := usable(t, page(t)); seen < 2 {
+		t.Errorf("the page has %d policies", seen)
+	}
+}
+
+// So can those for operators.
+func TestPoliciesForOperators(t *testing.T) {
+	text, err := os.ReadFile("../../../docs/operators.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, examples, _ := strings.Cut(string(text), "\n## kube-arangodb\n")
+	if seen := usable(t, examples); seen != 4 {
+		t.Errorf("the page has %d policies", seen)
+	}
+}
+
+// usable compiles the policy with which each block of a page begins, and returns how many there are.
+func usable(t *testing.T, page string) (seen int) {
+	t.Helper()
 	roles, err := all.Roles()
 	if err != nil {
 		t.Fatal(err)
 	}
-	seen := 0
-	for _, block := range strings.Split(page(t), "```yaml\n")[1:] {
+	for _, block := range strings.Split(page, "```yaml\n")[1:] {
 		text, _, _ := strings.Cut(block, "```")
+		text, _, _ = strings.Cut(text, "\n---\n")
 		var policy v1alpha1.EvictionPolicy
 		if err := yaml.UnmarshalStrict([]byte(text), &policy); err != nil {
 			t.Errorf("%v in\n%s", err, text)
@@ -46,9 +66,7 @@ func TestPoliciesOfThePage(t *testing.T) {
 			t.Errorf("policy %s: %s: %s", policy.Name, p.Path, p.Message)
 		}
 	}
-	if seen < 2 {
-		t.Errorf("the page has %d policies", seen)
-	}
+	return seen
 }
 
 func TestPageNamesEveryFactOfEtcd(t *testing.T) {
