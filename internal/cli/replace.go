@@ -32,6 +32,8 @@ import (
 
 const replaceLong = `Have a member replaced whose node will not come back: its claims and its pod are
 removed, and its StatefulSet makes it anew on another node, with an empty volume.
+Where its policy says so, an operator is asked to replace it instead (docs/operators.md),
+or only its pod is deleted.
 A ReplacementRequest is made, which the manager carries out once the rules for the
 replacement of its role pass, and nothing of the member can still run. This command
 follows it; Ctrl-C ends the following only.
@@ -228,7 +230,6 @@ func (o *replaceOptions) resolve(ctx context.Context, conn *connection) (v1alpha
 	if err != nil {
 		return v1alpha1.ReplacementMember{}, "", observe.RefusedInstalled(o.namespace, "reading the pods of namespace "+o.namespace, err, viewRole)
 	}
-	o.warnReady(pods)
 	found, err := claims(policies, pods, o.member)
 	if err != nil {
 		return v1alpha1.ReplacementMember{}, "", err
@@ -241,6 +242,9 @@ func (o *replaceOptions) resolve(ctx context.Context, conn *connection) (v1alpha
 		}
 		return o.absent(policies)
 	case 1:
+		if !found[0].operated {
+			o.warnReady(pods)
+		}
 		return found[0].member, found[0].policy, nil
 	}
 	return v1alpha1.ReplacementMember{}, "", fmt.Errorf("%q is several members: of role %s in policy %s, and of role %s in policy %s; say which with --policy and --role",
@@ -284,8 +288,9 @@ func (o *replaceOptions) warnReady(pods []*corev1.Pod) {
 
 // memberClaim is a member that a policy makes of a pod.
 type memberClaim struct {
-	member v1alpha1.ReplacementMember
-	policy string
+	member   v1alpha1.ReplacementMember
+	policy   string
+	operated bool // an operator replaces it, whether it is lost or not
 }
 
 // claims returns the members that have the name: as that of their pod, or as their id.
@@ -306,7 +311,10 @@ func claims(policies []v1alpha1.EvictionPolicy, pods []*corev1.Pod, name string)
 			if claim.Member == "" {
 				return nil, fmt.Errorf("pod %s is a member of policy %s, and its id is not known: %s", pod.Name, policies[i].Name, claim.Error)
 			}
-			found = append(found, memberClaim{v1alpha1.ReplacementMember{Role: claim.Role.Name, ID: claim.Member}, policies[i].Name})
+			provider := policies[i].Spec.Members[claim.Entry].Provider
+			found = append(found, memberClaim{
+				member: v1alpha1.ReplacementMember{Role: claim.Role.Name, ID: claim.Member}, policy: policies[i].Name, operated: provider != nil && provider.Patch != nil,
+			})
 		}
 	}
 	return found, nil
