@@ -69,7 +69,7 @@ type Delegated struct {
 	// Patches: Target is patched; else the pod is deleted.
 	Patches bool
 	Target  Target
-	// Successors are pods of the member's entry that were made since the predecessor began to go.
+	// Successors are pods of the member's role that were made since the predecessor began to go.
 	Successors []Successor
 }
 

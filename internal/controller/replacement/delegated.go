@@ -47,6 +47,9 @@ func (l *look) entered(policies *policycache.Cache, pod *snapshot.Pod) {
 
 // delegated reads what a step rests on where another controller makes the successor.
 func (r *reconciler) delegated(ctx context.Context, l *look) error {
+	if l.entryAt < 0 {
+		l.entered(r.Gatherer.Policies, nil)
+	}
 	l.in.Delegated = &replacement.Delegated{Patches: l.in.Progress.Target != replacement.TargetRef{}}
 	if provider := l.provider(); l.in.Progress.Phase == replacement.Waiting {
 		l.in.Delegated.Patches = provider.Patch != nil
@@ -150,7 +153,7 @@ func (l *look) patched(policies *policycache.Cache) bool {
 	return err == nil && patch != nil
 }
 
-// successors are the pods of the member's entry that were made since the predecessor began to go, the first ones first.
+// successors are the pods of the member's role that were made since the predecessor began to go, the first ones first.
 func (r *reconciler) successors(ctx context.Context, l *look, evidence *eviction.Evidence) error {
 	if l.in.Progress.StartTime.IsZero() {
 		return nil
@@ -166,7 +169,7 @@ func (r *reconciler) successors(ctx context.Context, l *look, evidence *eviction
 	})
 	slices.SortFunc(pods, func(a, b *snapshot.Pod) int { return cmp.Or(a.Created.Compare(b.Created), cmp.Compare(a.Name, b.Name)) })
 	for _, pod := range pods {
-		if claim, claims := compiled.Claim(pod); claims && claim.Entry == l.entryAt {
+		if claim, claims := compiled.Claim(pod); claims && claim.Role != nil && claim.Role.Name == l.in.Member.Role {
 			l.in.Delegated.Successors = append(l.in.Delegated.Successors, replacement.Successor{
 				Name: pod.Name, UID: pod.UID, Node: pod.Node, Ready: pod.Ready, Reported: reported(evidence, claim.Member),
 			})
