@@ -158,6 +158,11 @@ type MemberSelector struct {
 	// +kubebuilder:default=Pod
 	Leaves LeavesMode `json:"leaves,omitempty"`
 
+	// Tolerations says whose apply where the pod's author and its role both say how long a taint is tolerated, on pods that exist as well.
+	// +optional
+	// +kubebuilder:default=KeepOwn
+	Tolerations TolerationMode `json:"tolerations,omitempty"`
+
 	// OnNodePressure says what becomes of the pod when its node has run short of something past a hard threshold and no
 	// other pod can help: it stays unless its verdict is Allowed (WhenAllowed), or it goes although it is blocked, with
 	// the reason written on it (LastResort).
@@ -170,39 +175,6 @@ type MemberSelector struct {
 	// +optional
 	Provider *Provider `json:"provider,omitempty"`
 }
-
-// DeleteMode says what a caller's DELETE of a governed pod means.
-//
-// +kubebuilder:validation:Enum=Guard;Allow
-type DeleteMode string
-
-// The meanings.
-const (
-	DeleteGuard DeleteMode = "Guard"
-	DeleteAllow DeleteMode = "Allow"
-)
-
-// LeavesMode says what of a member leaves a node.
-//
-// +kubebuilder:validation:Enum=Pod;Load
-type LeavesMode string
-
-// The modes.
-const (
-	LeavesPod  LeavesMode = "Pod"
-	LeavesLoad LeavesMode = "Load"
-)
-
-// PressureMode says whether a governed pod may be sacrificed when its node runs short.
-//
-// +kubebuilder:validation:Enum=WhenAllowed;LastResort
-type PressureMode string
-
-// The modes.
-const (
-	PressureWhenAllowed PressureMode = "WhenAllowed"
-	PressureLastResort  PressureMode = "LastResort"
-)
 
 // EvictionPolicyStatus is what Usher saw and did.
 type EvictionPolicyStatus struct {

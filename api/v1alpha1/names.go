@@ -16,6 +16,9 @@ const (
 	// BreakGlassAnnotation on a pod lets every eviction and DELETE of it through. Its value is the reason, which is
 	// written into events and the audit log; an empty value does not count.
 	BreakGlassAnnotation = "usher.sh/break-glass"
+	// TolerationsAnnotation on a pod says which tolerations Usher has set on it for its role. It is a record of Usher's own, as JSON; what it
+	// says of a pod decides only about the tolerations of that pod.
+	TolerationsAnnotation = "usher.sh/tolerations"
 	// VerdictAnnotation on a dry-run Eviction requests the verdict instead of an eviction: "evict" or "replace". The answer
 	// is always a refusal, with one cause for each blocker.
 	VerdictAnnotation = "usher.sh/verdict"

@@ -20,7 +20,8 @@ type Role struct {
 	State State `json:"state"`
 	// Identity is what the system knows the member by.
 	Identity Identity `json:"identity"`
-	// Tolerations are set on pods at creation, unless their author has set some for the same key and effect.
+	// Tolerations are set on pods, when they are created and on those that exist. Where a pod's author has set some for the same key and effect,
+	// spec.members[].tolerations says which of them apply.
 	// +optional
 	Tolerations Tolerations `json:"tolerations,omitempty"`
 	Evict       Evict       `json:"evict"`

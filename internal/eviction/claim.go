@@ -25,6 +25,8 @@ type Claim struct {
 	Error  string         // why the id is not known
 	Load   bool           // the pod stays, and what it carries leaves
 	Roster bool           // the member cannot be judged without Input.Rosters
+	// Tolerations says whether the role's tolerations apply where the pod's author has set some.
+	Tolerations v1alpha1.TolerationMode
 }
 
 // Ref names the member, whose pod it is that was claimed. The claim must have a role.
@@ -128,7 +130,7 @@ func claimants(policies []Declared, pod *snapshot.Pod) []claimant {
 func (e *entry) selects(pod *snapshot.Pod) bool { return e.selector.Matches(labels.Set(pod.Labels)) }
 
 func (e *entry) claim(pod *snapshot.Pod) Claim {
-	claim := Claim{Entry: e.index, Load: e.load}
+	claim := Claim{Entry: e.index, Load: e.load, Tolerations: e.tolerations}
 	if e.role != nil {
 		claim.Role, claim.Roster = e.role.declared, e.roster()
 	}

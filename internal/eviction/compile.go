@@ -123,7 +123,8 @@ func (c *compiler) member(policy *Policy, spec *v1alpha1.EvictionPolicySpec, ind
 		index: index, selector: selector, id: id, role: role,
 		deletes: declared.Deletes, ownerFree: declared.OwnerDeletes == v1alpha1.DeleteAllow, controllers: declared.Controllers,
 		leavesAfter: declared.LeavesAfter, load: declared.Leaves == v1alpha1.LeavesLoad,
-		patch: c.provider(path+".provider", declared.Provider, role),
+		patch:       c.provider(path+".provider", declared.Provider, role),
+		tolerations: cmp.Or(declared.Tolerations, v1alpha1.TolerationsKeepOwn),
 	})
 }
 

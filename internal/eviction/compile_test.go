@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"usher.sh/usher/api/v1alpha1"
@@ -180,44 +179,6 @@ func TestClaims(t *testing.T) {
 	blockers := Judge(in).Blockers
 	if want := "db (spec.members[0]), twice (spec.members[0]) and twice (spec.members[1])"; !strings.Contains(blockers[0].Message, want) {
 		t.Error(blockers[0].Message)
-	}
-}
-
-func TestTolerations(t *testing.T) {
-	seconds := func(n int64) *int64 { return &n }
-	noExecute := func(key string, secs *int64) corev1.Toleration {
-		return corev1.Toleration{Key: key, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute, TolerationSeconds: secs}
-	}
-	const notReady, unreachable = corev1.TaintNodeNotReady, corev1.TaintNodeUnreachable
-	short := v1alpha1.Tolerations{NotReady: &v1alpha1.Toleration{Seconds: seconds(15)}, Unreachable: &v1alpha1.Toleration{Seconds: seconds(15)}}
-	forever := v1alpha1.Tolerations{NotReady: &v1alpha1.Toleration{Forever: true}, Unreachable: &v1alpha1.Toleration{Forever: true}}
-	other := corev1.Toleration{Key: "gpu", Operator: corev1.TolerationOpExists}
-	for name, c := range map[string]struct {
-		role      v1alpha1.Tolerations
-		own, want []corev1.Toleration
-	}{
-		"none of both":                  {own: []corev1.Toleration{other}, want: []corev1.Toleration{other}},
-		"added":                         {role: short, own: []corev1.Toleration{other}, want: []corev1.Toleration{other, noExecute(notReady, seconds(15)), noExecute(unreachable, seconds(15))}},
-		"forever":                       {role: forever, want: []corev1.Toleration{noExecute(notReady, nil), noExecute(unreachable, nil)}},
-		"the author's wins":             {role: short, own: []corev1.Toleration{noExecute(notReady, seconds(60))}, want: []corev1.Toleration{noExecute(notReady, seconds(60)), noExecute(unreachable, seconds(15))}},
-		"the author's, for ever":        {role: short, own: []corev1.Toleration{noExecute(notReady, nil), noExecute(unreachable, nil)}, want: []corev1.Toleration{noExecute(notReady, nil), noExecute(unreachable, nil)}},
-		"any key":                       {role: short, own: []corev1.Toleration{noExecute("", nil)}, want: []corev1.Toleration{noExecute("", nil)}},
-		"any effect":                    {role: short, own: []corev1.Toleration{{Key: notReady, Operator: corev1.TolerationOpExists}}, want: []corev1.Toleration{{Key: notReady, Operator: corev1.TolerationOpExists}, noExecute(unreachable, seconds(15))}},
-		"another effect":                {role: short, own: []corev1.Toleration{{Key: notReady, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoSchedule}}, want: []corev1.Toleration{{Key: notReady, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoSchedule}, noExecute(notReady, seconds(15)), noExecute(unreachable, seconds(15))}},
-		"the server's defaults":         {role: forever, own: []corev1.Toleration{other, noExecute(notReady, seconds(300)), noExecute(unreachable, seconds(300))}, want: []corev1.Toleration{other, noExecute(notReady, nil), noExecute(unreachable, nil)}},
-		"a default beside the author's": {role: short, own: []corev1.Toleration{noExecute(notReady, seconds(60)), noExecute(unreachable, seconds(300))}, want: []corev1.Toleration{noExecute(notReady, seconds(60)), noExecute(unreachable, seconds(15))}},
-	} {
-		before := append([]corev1.Toleration{}, c.own...)
-		got := Tolerations(&v1alpha1.Role{Tolerations: c.role}, c.own)
-		if diff := cmp.Diff(c.want, got); diff != "" {
-			t.Errorf("%s: %s", name, diff)
-		}
-		if diff := cmp.Diff(got, Tolerations(&v1alpha1.Role{Tolerations: c.role}, got)); diff != "" {
-			t.Errorf("%s, once more: %s", name, diff)
-		}
-		if !cmp.Equal(before, append([]corev1.Toleration{}, c.own...)) {
-			t.Errorf("%s: the input was changed", name)
-		}
 	}
 }
 

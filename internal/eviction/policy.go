@@ -71,6 +71,7 @@ type entry struct {
 	leavesAfter []string // roles
 	load        bool     // the pod stays, and what it carries leaves
 	patch       *patch   // nil: no object is patched for a successor
+	tolerations v1alpha1.TolerationMode
 }
 
 // counted reports whether it matters to the entry's pods which members are on the way, or there. One that waits for other roles on its node is

@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/equality"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
@@ -57,8 +56,9 @@ func (h *creationHandler) patches(ctx context.Context, namespace string, raw []b
 		return nil, err
 	}
 	patches := mark(&pod, eviction.GuardedBy(policies, facts))
-	if role := claims[0].Role; role != nil {
-		patches = append(patches, tolerate(&pod, role)...)
+	if claims[0].Role != nil {
+		change := eviction.NewTolerations(&claims[0], pod.Spec.Tolerations, pod.Annotations[v1alpha1.TolerationsAnnotation])
+		patches = append(patches, tolerate(&pod, change)...)
 	}
 	if h.Responder != "" {
 		patches = append(patches, register(&pod, h.Responder)...)
@@ -99,23 +99,31 @@ func pointer(key string) string {
 	return strings.NewReplacer("~", "~0", "/", "~1").Replace(key)
 }
 
-// tolerate makes the pod's tolerations what the role says, one by one, so that nothing of the author's is written anew.
-func tolerate(pod *corev1.Pod, role *v1alpha1.Role) []jsonpatch.Operation {
-	own := pod.Spec.Tolerations
-	wanted := eviction.Tolerations(role, own)
-	if own == nil && len(wanted) > 0 {
-		return []jsonpatch.Operation{jsonpatch.NewOperation("add", "/spec/tolerations", wanted)}
+// tolerate changes tolerations one by one, so that nothing of the author's is written anew, and adds the record of that.
+func tolerate(pod *corev1.Pod, change eviction.TolerationChange) []jsonpatch.Operation {
+	if len(change.Edits) == 0 {
+		return nil
 	}
 	var patches []jsonpatch.Operation
-	for i := range wanted {
-		switch {
-		case i >= len(own):
-			patches = append(patches, jsonpatch.NewOperation("add", "/spec/tolerations/-", wanted[i]))
-		case !equality.Semantic.DeepEqual(wanted[i], own[i]):
-			patches = append(patches, jsonpatch.NewOperation("replace", fmt.Sprintf("/spec/tolerations/%d", i), wanted[i]))
+	if pod.Spec.Tolerations == nil {
+		patches = append(patches, jsonpatch.NewOperation("add", "/spec/tolerations", []corev1.Toleration{}))
+	}
+	for i := range change.Edits {
+		edit := &change.Edits[i]
+		at := fmt.Sprintf("/spec/tolerations/%d", edit.At)
+		switch seconds := edit.Toleration.TolerationSeconds; {
+		case edit.Insert:
+			patches = append(patches, jsonpatch.NewOperation("add", at, edit.Toleration))
+		case seconds == nil:
+			patches = append(patches, jsonpatch.NewOperation("remove", at+"/tolerationSeconds", nil))
+		default:
+			patches = append(patches, jsonpatch.NewOperation("add", at+"/tolerationSeconds", *seconds))
 		}
 	}
-	return patches
+	if pod.Annotations == nil {
+		return append(patches, jsonpatch.NewOperation("add", "/metadata/annotations", map[string]string{v1alpha1.TolerationsAnnotation: change.Record}))
+	}
+	return append(patches, jsonpatch.NewOperation("add", "/metadata/annotations/"+pointer(v1alpha1.TolerationsAnnotation), change.Record))
 }
 
 // mostResponders is what the API allows in a pod.

@@ -7,6 +7,8 @@ import (
 
 	jsonpatch "github.com/evanphx/json-patch/v5"
 	"github.com/google/go-cmp/cmp"
+
+	"usher.sh/usher/api/v1alpha1"
 )
 
 func creationOf(namespace, object string) string {
@@ -25,44 +27,67 @@ const plugin = `{"key":"node.kubernetes.io/not-ready","operator":"Exists","effec
 	`{"key":"node.kubernetes.io/unreachable","operator":"Exists","effect":"NoExecute","tolerationSeconds":300}`
 
 func TestCreate(t *testing.T) {
-	marked := func(name, spec string) string {
-		return `{"metadata":{` + name + `"labels":{"app":"db","usher.sh/policy":"db"}},"spec":` + spec + `}`
+	const both, notReady, unreachable = `{"notReady":{"seconds":15},"unreachable":{"forever":true},"mode":"KeepOwn"}`, `{"notReady":{"seconds":15},"mode":"KeepOwn"}`, `{"unreachable":{"forever":true},"mode":"KeepOwn"}`
+	recorded := func(record, name, spec string) string {
+		text, _ := json.Marshal(record)
+		return `{"metadata":{` + name + `"annotations":{"usher.sh/tolerations":` + string(text) + `},"labels":{"app":"db","usher.sh/policy":"db"}},"spec":` + spec + `}`
 	}
-	cases := map[string]struct{ before, after string }{
-		"a bare member": {
-			`{"metadata":{"generateName":"db-","labels":{"app":"db"}},"spec":{}}`,
-			marked(`"generateName":"db-",`, `{"tolerations":[`+toleratesNotReady+`,`+toleratesUnreachable+`],"evictionResponders":[`+ourEntry+`]}`),
-		},
+	marked := func(name, spec string) string { return recorded(both, name, spec) }
+	set := `{"tolerations":[` + toleratesNotReady + `,` + toleratesUnreachable + `],"evictionResponders":[` + ourEntry + `]}`
+	const authors = `{"key":"node.kubernetes.io/not-ready","operator":"Exists","effect":"NoExecute","tolerationSeconds":60,"unknown":1}`
+	cases := map[string]struct {
+		before, after string
+		override      bool
+	}{
+		"a bare member": {before: `{"metadata":{"generateName":"db-","labels":{"app":"db"}},"spec":{}}`, after: marked(`"generateName":"db-",`, set)},
 		"after the plugin": {
-			`{"metadata":{"labels":{"app":"db"}},"spec":{"tolerations":[` + plugin + `]}}`,
-			marked("", `{"tolerations":[`+toleratesNotReady+`,`+toleratesUnreachable+`],"evictionResponders":[`+ourEntry+`]}`),
+			before: `{"metadata":{"labels":{"app":"db"}},"spec":{"tolerations":[` + plugin + `]}}`, after: marked("", set),
 		},
 		"the author's tolerations stay": {
-			`{"metadata":{"labels":{"app":"db"}},"spec":{"tolerations":[{"key":"node.kubernetes.io/not-ready","operator":"Exists","effect":"NoExecute","tolerationSeconds":60,"unknown":1}]}}`,
-			marked("", `{"tolerations":[{"key":"node.kubernetes.io/not-ready","operator":"Exists","effect":"NoExecute","tolerationSeconds":60,"unknown":1},`+toleratesUnreachable+`],"evictionResponders":[`+ourEntry+`]}`),
+			before: `{"metadata":{"labels":{"app":"db"}},"spec":{"tolerations":[` + authors + `]}}`,
+			after:  recorded(unreachable, "", `{"tolerations":[`+authors+`,`+toleratesUnreachable+`],"evictionResponders":[`+ourEntry+`]}`),
+		},
+		"the author's tolerations, overridden": {
+			override: true,
+			before:   `{"metadata":{"labels":{"app":"db"}},"spec":{"tolerations":[` + authors + `]}}`,
+			after: recorded(strings.Replace(both, "KeepOwn", "Override", 1), "",
+				`{"tolerations":[`+strings.Replace(authors, "60", "15", 1)+`,`+toleratesUnreachable+`],"evictionResponders":[`+ourEntry+`]}`),
+		},
+		"what tolerates everything, overridden": {
+			override: true,
+			before:   `{"metadata":{"labels":{"app":"db"}},"spec":{"tolerations":[{"operator":"Exists"}]}}`,
+			after: recorded(`{"notReady":{"seconds":15},"mode":"Override"}`, "",
+				`{"tolerations":[`+toleratesNotReady+`,{"operator":"Exists"}],"evictionResponders":[`+ourEntry+`]}`),
 		},
 		"fields that we do not know": {
-			`{"metadata":{"labels":{"app":"db"},"tomorrow":1},"spec":{"tolerations":[` + plugin + `],"tomorrow":{"a":[1]}}}`,
-			`{"metadata":{"labels":{"app":"db","usher.sh/policy":"db"},"tomorrow":1},"spec":{"tolerations":[` + toleratesNotReady + `,` + toleratesUnreachable + `],"evictionResponders":[` + ourEntry + `],"tomorrow":{"a":[1]}}}`,
+			before: `{"metadata":{"labels":{"app":"db"},"tomorrow":1},"spec":{"tolerations":[` + plugin + `],"tomorrow":{"a":[1]}}}`,
+			after:  marked(`"tomorrow":1,`, `{"tolerations":[`+toleratesNotReady+`,`+toleratesUnreachable+`],"evictionResponders":[`+ourEntry+`],"tomorrow":{"a":[1]}}`),
 		},
 		"other responders": {
-			`{"metadata":{"labels":{"app":"db"}},"spec":{"tolerations":[` + plugin + `],"evictionResponders":[{"name":"a.example/b","priority":7}]}}`,
-			marked("", `{"tolerations":[`+toleratesNotReady+`,`+toleratesUnreachable+`],"evictionResponders":[{"name":"a.example/b","priority":7},`+ourEntry+`]}`),
+			before: `{"metadata":{"labels":{"app":"db"}},"spec":{"tolerations":[` + plugin + `],"evictionResponders":[{"name":"a.example/b","priority":7}]}}`,
+			after:  marked("", `{"tolerations":[`+toleratesNotReady+`,`+toleratesUnreachable+`],"evictionResponders":[{"name":"a.example/b","priority":7},`+ourEntry+`]}`),
 		},
 		"a pod of a group": {
-			`{"metadata":{"labels":{"app":"db"}},"spec":{"tolerations":[` + plugin + `],"schedulingGroup":{"podGroupName":"g"}}}`,
-			marked("", `{"tolerations":[`+toleratesNotReady+`,`+toleratesUnreachable+`],"schedulingGroup":{"podGroupName":"g"}}`),
+			before: `{"metadata":{"labels":{"app":"db"}},"spec":{"tolerations":[` + plugin + `],"schedulingGroup":{"podGroupName":"g"}}}`,
+			after:  marked("", `{"tolerations":[`+toleratesNotReady+`,`+toleratesUnreachable+`],"schedulingGroup":{"podGroupName":"g"}}`),
 		},
-		"asked again": {
-			marked("", `{"tolerations":[`+toleratesNotReady+`,`+toleratesUnreachable+`],"evictionResponders":[`+ourEntry+`]}`),
-			marked("", `{"tolerations":[`+toleratesNotReady+`,`+toleratesUnreachable+`],"evictionResponders":[`+ourEntry+`]}`),
+		"asked again": {before: marked("", set), after: marked("", set)},
+		"set for the role as it was": {
+			before: recorded(`{"notReady":{"seconds":40}}`, "", strings.Replace(set, `"tolerationSeconds":15`, `"tolerationSeconds":40`, 1)),
+			after:  recorded(notReady, "", set),
 		},
-		"a pod of no policy":   {`{"metadata":{"name":"web","labels":{"app":"web"}},"spec":{}}`, `{"metadata":{"name":"web","labels":{"app":"web"}},"spec":{}}`},
-		"a pod without labels": {`{"metadata":{"name":"web"},"spec":{}}`, `{"metadata":{"name":"web"},"spec":{}}`},
+		"a pod of no policy":   {before: `{"metadata":{"name":"web","labels":{"app":"web"}},"spec":{}}`, after: `{"metadata":{"name":"web","labels":{"app":"web"}},"spec":{}}`},
+		"a pod without labels": {before: `{"metadata":{"name":"web"},"spec":{}}`, after: `{"metadata":{"name":"web"},"spec":{}}`},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
-			got := newWorld(t).post(PathCreate, creationOf("shop", c.before))
+			w := newWorld(t)
+			if c.override {
+				policy := testPolicy()
+				policy.Spec.Members[0].Tolerations = v1alpha1.TolerationsOverride
+				w.policies = []*v1alpha1.EvictionPolicy{policy}
+			}
+			got := w.post(PathCreate, creationOf("shop", c.before))
 			if !got.Allowed {
 				t.Fatalf("refused: %+v", got.Result)
 			}

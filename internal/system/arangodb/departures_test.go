@@ -7,6 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 
+	"usher.sh/usher/api/v1alpha1"
 	"usher.sh/usher/internal/eviction"
 	"usher.sh/usher/internal/snapshot"
 )
@@ -106,7 +107,8 @@ func (c toleration) check(t *testing.T) {
 		if roles[i].Name != "arangodb-"+c.role {
 			continue
 		}
-		if diff := cmp.Diff(c.want, eviction.Tolerations(&roles[i], c.own)); diff != "" {
+		claim := &eviction.Claim{Role: &roles[i], Tolerations: v1alpha1.TolerationsKeepOwn}
+		if diff := cmp.Diff(c.want, eviction.NewTolerations(claim, c.own, "").Apply(c.own)); diff != "" {
 			t.Errorf("tolerations (-want +got):\n%s", diff)
 		}
 		return
