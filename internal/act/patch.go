@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes/scheme"
@@ -29,6 +30,8 @@ type patchSpec struct {
 	Unschedulable *bool  `json:"unschedulable,omitempty"`
 	Replicas      *int32 `json:"replicas,omitempty"`
 	MinReplicas   *int32 `json:"minReplicas,omitempty"`
+
+	Tolerations []corev1.Toleration `json:"tolerations,omitempty"`
 
 	HolderIdentity       *string           `json:"holderIdentity,omitempty"`
 	LeaseDurationSeconds *int32            `json:"leaseDurationSeconds,omitempty"`

@@ -119,6 +119,9 @@ func TestAdmissionPoliciesLimitAccounts(t *testing.T) {
 		"status":   tree{"phase": "Running"},
 	}
 	bare := tree{"metadata": tree{"name": "web"}, "spec": tree{"nodeName": "n1"}}
+	tolerant := func(seconds int) tree {
+		return with(pod, "spec", "tolerations", []any{tree{"key": "node.kubernetes.io/not-ready", "effect": "NoExecute", "tolerationSeconds": seconds}})
+	}
 	node := tree{
 		"metadata": tree{"name": "n1", "labels": tree{"zone": "a"}}, "spec": tree{"taints": []any{tree{"key": "a", "effect": "NoSchedule"}}},
 		"status": tree{"conditions": []any{tree{"type": "Ready", "status": "True"}}, "capacity": tree{"cpu": "2"}},
@@ -185,6 +188,13 @@ func TestAdmissionPoliciesLimitAccounts(t *testing.T) {
 		"the manager, another label":          {"usher-manager-pods", "UPDATE", user(manager, ""), pod, with(pod, "metadata", "labels", tree{"app": "db"}), false},
 		"the manager, an annotation":          {"usher-manager-pods", "UPDATE", user(manager, ""), pod, with(pod, "metadata", "annotations", glass), false},
 		"the manager, an image":               {"usher-manager-pods", "UPDATE", user(manager, ""), pod, with(pod, "spec", "containers", image), false},
+		"the manager, tolerations":            {"usher-manager-pods", "UPDATE", user(manager, ""), tolerant(60), with(tolerant(15), "metadata", "annotations", tree{"a": "b", "usher.sh/tolerations": "{}"}), true},
+		"the manager, first tolerations":      {"usher-manager-pods", "UPDATE", user(manager, ""), pod, with(tolerant(15), "metadata", "annotations", tree{"a": "b", "usher.sh/tolerations": "{}"}), true},
+		"the manager, other tolerations":      {"usher-manager-pods", "UPDATE", user(manager, ""), pod, with(pod, "spec", "tolerations", []any{tree{"operator": "Exists", "effect": "NoExecute"}}), false},
+		"the manager, tolerating a cordon":    {"usher-manager-pods", "UPDATE", user(manager, ""), pod, with(pod, "spec", "tolerations", []any{tree{"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}}), false},
+		"the manager, a node":                 {"usher-manager-pods", "UPDATE", user(manager, ""), pod, with(pod, "spec", "nodeName", "n2"), false},
+		"the manager, no node":                {"usher-manager-pods", "UPDATE", user(manager, ""), pod, with(pod, "spec", "nodeName", nil), false},
+		"the manager, a deadline":             {"usher-manager-pods", "UPDATE", user(manager, ""), pod, with(pod, "spec", "activeDeadlineSeconds", 1), false},
 		"the manager, a namespace":            {"usher-manager-namespaces", "UPDATE", user(manager, ""), namespace, with(namespace, "metadata", "labels", tree{"usher.sh/governed": "true"}), true},
 		"the manager, a namespace's label":    {"usher-manager-namespaces", "UPDATE", user(manager, ""), namespace, with(namespace, "metadata", "labels", tree{"pod-security.kubernetes.io/enforce": "privileged"}), false},
 		"the manager, a namespace's end":      {"usher-manager-namespaces", "UPDATE", user(manager, ""), namespace, with(namespace, "spec", "finalizers", nil), false},

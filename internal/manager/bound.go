@@ -15,10 +15,11 @@ import (
 // What is kept of a pod's labels, of its annotations, of its reference to its controller and of its volumes is bounded: Kubernetes allows
 // a megabyte and a half, and who may create pods may write it.
 const (
-	mostText    = 16 << 10 // bytes of labels, and as many of annotations
-	entryBytes  = 64       // what a label or an annotation takes beside its text
-	mostOwner   = 1 << 10  // bytes
-	mostVolumes = 32       // of each kind
+	mostText        = 16 << 10 // bytes of labels, and as many of annotations
+	entryBytes      = 64       // what a label or an annotation takes beside its text
+	mostOwner       = 1 << 10  // bytes
+	mostVolumes     = 32       // of each kind
+	mostTolerations = 4        // for a node that is not ready or unreachable
 )
 
 // bound drops the largest annotations and labels of a pod until the others fit: what policies ask for is small. Whether a member leaves is
@@ -45,7 +46,7 @@ func bounded(all map[string]string) map[string]string {
 		return all
 	}
 	kept, left := map[string]string{}, mostText
-	for _, own := range []string{v1alpha1.PolicyLabel, v1alpha1.AuditLabel, v1alpha1.BreakGlassAnnotation, corev1.MirrorPodAnnotationKey} {
+	for _, own := range []string{v1alpha1.PolicyLabel, v1alpha1.AuditLabel, v1alpha1.BreakGlassAnnotation, v1alpha1.TolerationsAnnotation, corev1.MirrorPodAnnotationKey} {
 		if text, ok := all[own]; ok {
 			kept[own] = policycache.Short(text)
 		}

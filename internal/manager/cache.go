@@ -48,6 +48,7 @@ func slimPod(pod *corev1.Pod) *corev1.Pod {
 			SchedulingGroup:               pod.Spec.SchedulingGroup,
 			EvictionResponders:            pod.Spec.EvictionResponders,
 			Volumes:                       slimVolumes(pod.Spec.Volumes),
+			Tolerations:                   slimTolerations(pod.Spec.Tolerations),
 		},
 		Status: corev1.PodStatus{
 			Phase:      pod.Status.Phase,
@@ -87,6 +88,21 @@ func slimVolumes(volumes []corev1.Volume) []corev1.Volume {
 // slimClaim cuts a name that no object can have: the apiserver takes any in a pod, of a megabyte as well.
 func slimClaim(claim *corev1.PersistentVolumeClaimVolumeSource) *corev1.PersistentVolumeClaimVolumeSource {
 	return &corev1.PersistentVolumeClaimVolumeSource{ClaimName: policycache.Short(claim.ClaimName), ReadOnly: claim.ReadOnly}
+}
+
+// slimTolerations keeps the first few of those that roles set or that apply instead of them, by which it is seen which pods are to be looked at.
+func slimTolerations(tolerations []corev1.Toleration) []corev1.Toleration {
+	var slim []corev1.Toleration
+	for i := range tolerations {
+		t := tolerations[i]
+		if t.Effect != "" && t.Effect != corev1.TaintEffectNoExecute || t.Key != "" && t.Key != corev1.TaintNodeNotReady && t.Key != corev1.TaintNodeUnreachable {
+			continue
+		}
+		if slim = append(slim, t); len(slim) == mostTolerations {
+			return slim
+		}
+	}
+	return slim
 }
 
 // only keeps one condition, without the words that came with it.

@@ -131,6 +131,28 @@ func TestPodsAreReducedWhereNoPolicyIs(t *testing.T) {
 	}
 }
 
+func TestTolerationsOfRolesAreKept(t *testing.T) {
+	noExecute := func(key string) corev1.Toleration {
+		return corev1.Toleration{Key: key, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute}
+	}
+	pod := crowdPod(t, 0)
+	pod.Spec.Tolerations = []corev1.Toleration{
+		noExecute("gpu"),
+		{Key: corev1.TaintNodeNotReady, Effect: corev1.TaintEffectNoSchedule},
+		noExecute(corev1.TaintNodeUnreachable),
+		{Operator: corev1.TolerationOpExists},
+		noExecute(corev1.TaintNodeNotReady), noExecute(""), noExecute(corev1.TaintNodeNotReady),
+	}
+	s := &slimmer{}
+	if kept := s.slim(t, pod).Spec.Tolerations; len(kept) > 0 {
+		t.Errorf("without a policy %v are kept", kept)
+	}
+	s.policies.add(&v1alpha1.EvictionPolicy{ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: "db", UID: "p"}})
+	if diff := cmp.Diff(pod.Spec.Tolerations[2:6], s.slim(t, pod).Spec.Tolerations); diff != "" {
+		t.Errorf("with a policy (-want +got):\n%s", diff)
+	}
+}
+
 // mostOfAReduced and mostOfAWhole bound what is kept of a pod whatever its owner has written on it, in bytes; see docs/policies.md.
 const (
 	mostOfAReduced = 4 << 10

@@ -36,7 +36,7 @@ func Reduce(pod *corev1.Pod) {
 	if len(kept) > 0 {
 		pod.Annotations = kept
 	}
-	pod.Spec.Volumes = nil
+	pod.Spec.Volumes, pod.Spec.Tolerations = nil, nil
 	pod.Status.PodIP, pod.Status.Conditions = "", nil
 	pod.Generation = -max(1, pod.Generation)
 }

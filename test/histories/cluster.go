@@ -129,6 +129,7 @@ func (w *world) recreate(p planned) {
 	}
 	if policy := w.labelOf(p); policy != "" && w.odds.unlabelled <= w.dice.IntN(100) {
 		pod.Labels[v1alpha1.PolicyLabel] = policy
+		pod.Spec.Tolerations = []corev1.Toleration{{Operator: corev1.TolerationOpExists}} // in place of those of its role, which admission sets with the label
 	}
 	if err := w.store.create(pod); err != nil {
 		w.fail("SIMULATOR", "creating %s: %v", p.pod, err)

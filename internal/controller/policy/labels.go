@@ -30,7 +30,8 @@ func (s *reconciler) reconcileLabels(ctx context.Context, key reconcile.Request)
 	next, err := s.label(ctx, &namespace, enforced, audited)
 	err = errors.Join(err, s.audit(ctx, &namespace, audited))
 	s.labelErrors.note(namespace.Name, err)
-	return reconcile.Result{RequeueAfter: next}, err
+	again, failed := s.tolerate(ctx, namespace.Name, enforced)
+	return reconcile.Result{RequeueAfter: sooner(next, again)}, errors.Join(err, failed)
 }
 
 // governing returns the policies of a namespace that can govern its pods, and those that can audit them.

@@ -45,6 +45,7 @@ type reconciler struct {
 	missingPolicies *since[missingPolicy]    // policies that labels name and that are missing
 	unneeded        *since[client.ObjectKey] // policies whose finalizer is not needed
 	labelErrors     *labelErrors
+	tolerations     *tolerated
 	throttle        *throttle
 }
 
@@ -52,7 +53,7 @@ func newReconciler(o Options, cached client.Client, live client.Reader, recorder
 	return &reconciler{
 		Options: o, client: cached, live: live, events: recorder,
 		gone: newGonePods(), permits: newKnownPermits(), ran: newRanMembers(), missingPolicies: newSince[missingPolicy](), unneeded: newSince[client.ObjectKey](),
-		labelErrors: newLabelErrors(), throttle: newThrottle(),
+		labelErrors: newLabelErrors(), tolerations: newTolerated(), throttle: newThrottle(),
 	}
 }
 
