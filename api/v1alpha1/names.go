@@ -25,6 +25,9 @@ const (
 	// SkipEvictionRequestAnnotation on an Eviction says that its client keeps EvictionRequests of its own: where the Eviction
 	// is refused, none is created in its name. Any value but "" counts.
 	SkipEvictionRequestAnnotation = "usher.sh/skip-eviction-request"
+	// MaintainedNodeLabel is on a ReplacementRequest that a NodeMaintenance has made, with the UID of the node that it deletes: where the node is
+	// given back instead, the request is withdrawn.
+	MaintainedNodeLabel = "usher.sh/maintained-node"
 	// UndoFinalizer is on a policy while there are preparations that deleting it must take back first, or members that have left and
 	// that only it remembers, and for ten minutes more.
 	UndoFinalizer = "usher.sh/undo"

@@ -220,8 +220,26 @@ type WhenDrained struct {
 // KeepCordoned has no settings.
 type KeepCordoned struct{}
 
-// DeleteNode has no settings.
-type DeleteNode struct{}
+// DeleteNode says what becomes of members whose data is on the node.
+type DeleteNode struct {
+	// Members says what becomes of members of EvictionPolicies with a provider whose volumes can be used on the node alone, so that their pods
+	// find no other: they stay as they are, Pending (Keep), or a ReplacementRequest is made for each, in the name of spec.requester, before the
+	// Node is deleted (Replace).
+	// +optional
+	// +kubebuilder:default=Keep
+	Members MemberHandling `json:"members,omitempty"`
+}
+
+// MemberHandling says what becomes of members whose data is on a Node that is deleted.
+//
+// +kubebuilder:validation:Enum=Keep;Replace
+type MemberHandling string
+
+// What becomes of such members.
+const (
+	MembersKeep    MemberHandling = "Keep"
+	MembersReplace MemberHandling = "Replace"
+)
 
 // MaintenanceHook is an HTTP endpoint. It is sent a POST with a JSON object: maintenance, requester, reason, node, nodeUID, providerID.
 // A call whose answer was lost is repeated: the receiver goes by nodeUID.
@@ -317,7 +335,7 @@ type NodeCounts struct {
 
 // MaintenanceStep is where a node is in its maintenance.
 //
-// +kubebuilder:validation:Enum=Draining;CallingHook;Waiting;DeletingNode;Drained
+// +kubebuilder:validation:Enum=Draining;CallingHook;Waiting;ReplacingMembers;DeletingNode;Drained
 type MaintenanceStep string
 
 // The steps.
@@ -328,6 +346,8 @@ const (
 	StepCallingHook MaintenanceStep = "CallingHook"
 	// StepWaiting: it is drained, and what spec.whenDrained.wait names has not happened yet.
 	StepWaiting MaintenanceStep = "Waiting"
+	// StepReplacingMembers: it is drained, and ReplacementRequests are to be made for the members whose data is on it.
+	StepReplacingMembers MaintenanceStep = "ReplacingMembers"
 	// StepDeletingNode: it is drained, and its Node is to go.
 	StepDeletingNode MaintenanceStep = "DeletingNode"
 	// StepDrained: it is drained and kept cordoned.

@@ -49,6 +49,14 @@ type HookBody struct {
 	ProviderID  string `json:"providerID,omitempty"`
 }
 
+// Replacement is a node for whose members ReplacementRequests are to be made: those whose data is on it alone.
+type Replacement struct {
+	Call
+
+	Node      string
+	Requester string
+}
+
 // Deletion is a Node to be deleted.
 type Deletion struct {
 	Call
@@ -65,10 +73,11 @@ type NodeConditions struct {
 
 // Decision is what to do now, and how things stand.
 type Decision struct {
-	Orders     []Order
-	Hooks      []Hook
-	Deletions  []Deletion
-	Conditions []NodeConditions
+	Orders       []Order
+	Hooks        []Hook
+	Replacements []Replacement
+	Deletions    []Deletion
+	Conditions   []NodeConditions
 	// Statuses are those that are to change, by the name of the maintenance.
 	Statuses map[string]*v1alpha1.NodeMaintenanceStatus
 	// Adopt are the names of maintenances that get the finalizer, Release of those that lose it.

@@ -128,6 +128,8 @@ func (d *decider) advanceEntry(w *work, e *v1alpha1.MaintainedNode, n *Node) boo
 		return !d.called(w, e) || d.follow(w, e, 1)
 	case v1alpha1.StepWaiting:
 		return !d.waited(w, e, n) || d.follow(w, e, 2)
+	case v1alpha1.StepReplacingMembers:
+		return !d.replacing(w, e) || d.follow(w, e, 3)
 	case v1alpha1.StepDeletingNode:
 		d.deleting(w, e)
 	case v1alpha1.StepDrained:
@@ -145,6 +147,7 @@ func (d *decider) follow(w *work, e *v1alpha1.MaintainedNode, from int) bool {
 	}{
 		{when.Hook != nil, v1alpha1.StepCallingHook},
 		{when.Wait != nil, v1alpha1.StepWaiting},
+		{w.replaces(), v1alpha1.StepReplacingMembers},
 		{when.DeleteNode != nil, v1alpha1.StepDeletingNode},
 		{when.KeepCordoned != nil, v1alpha1.StepDrained},
 	}
@@ -219,7 +222,7 @@ func alive(b drain.Blocker) int {
 
 // called reports whether the hook has taken the node, and has it called otherwise.
 func (d *decider) called(w *work, e *v1alpha1.MaintainedNode) bool {
-	hook, call := w.m.Spec.WhenDrained.Hook, Call{w.m.UID, e.UID}
+	hook, call := w.m.Spec.WhenDrained.Hook, Call{w.m.UID, e.UID, e.Step}
 	if hook == nil {
 		return true
 	}
@@ -237,9 +240,45 @@ func (d *decider) called(w *work, e *v1alpha1.MaintainedNode) bool {
 	return false
 }
 
-// deleting has the Node of an entry deleted. That it is gone ends the entry.
+// replacing reports whether there is a ReplacementRequest for every member whose data is on a node, and has them made otherwise. Its Node is there
+// until then: by its name it is found which members these are.
+func (d *decider) replacing(w *work, e *v1alpha1.MaintainedNode) bool {
+	call := Call{w.m.UID, e.UID, e.Step}
+	if !w.replaces() {
+		return true
+	}
+	made := d.Calls[call]
+	if made != nil && made.Done {
+		return true
+	}
+	if stored := w.stored(e.Name); stored != nil && stored.Step == e.Step {
+		d.out.Replacements = append(d.out.Replacements, Replacement{call, e.Name, w.m.Spec.Requester})
+	}
+	d.failing(e, made, "MembersNotReplaced", "the Node is not deleted, since no successors come for members whose data is on it: ",
+		"where rights are missing: usher install --replacement; or leave such members Pending, by members: Keep in spec.whenDrained.deleteNode. It is tried again")
+	return false
+}
+
+// replaces reports whether members are replaced whose data is on nodes that the maintenance deletes.
+func (w *work) replaces() bool {
+	when := w.m.Spec.WhenDrained.DeleteNode
+	return when != nil && when.Members == v1alpha1.MembersReplace
+}
+
+// deleting has the Node of an entry deleted. That it is gone ends the entry. Another maintenance that is to have members replaced before goes first:
+// afterwards it is not known which they were.
 func (d *decider) deleting(w *work, e *v1alpha1.MaintainedNode) {
-	call := Call{w.m.UID, e.UID}
+	for _, o := range d.works {
+		if other := o.entry(e.Name); o != w && o.live() && o.replaces() && other != nil && other.Step != v1alpha1.StepDeletingNode {
+			block(e, v1alpha1.MaintenanceBlocker{
+				Reason:  "MembersNotReplaced",
+				Message: fmt.Sprintf("the Node is not deleted before NodeMaintenance %s, which has the node as well, has requested successors for members whose data is on it", o.m.Name),
+				Remedy:  "see what that waits for: kubectl describe nodemaintenance " + o.m.Name,
+			})
+			return
+		}
+	}
+	call := Call{w.m.UID, e.UID, e.Step}
 	if stored := w.stored(e.Name); stored != nil && stored.Step == e.Step {
 		d.out.Deletions = append(d.out.Deletions, Deletion{call, e.Name})
 	}

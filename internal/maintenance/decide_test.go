@@ -26,14 +26,7 @@ var (
 
 func TestDecide(t *testing.T) {
 	wait := v1alpha1.WhenDrained{Wait: &v1alpha1.MaintenanceWait{For: v1alpha1.WaitBootIDChanged, Timeout: metav1.Duration{Duration: time.Hour}}}
-	cases := map[string]struct {
-		maintenances []*v1alpha1.NodeMaintenance
-		nodes        []*Node
-		drains       map[string]*Drain
-		calls        map[Call]*Attempt
-		want         []string // what is to be done
-		steps        []string // where the nodes of the first maintenance are to be
-	}{
+	cases := map[string]decided{
 		"nothing begins before the finalizer is there": {
 			maintenances: []*v1alpha1.NodeMaintenance{maintenance("m", func(m *v1alpha1.NodeMaintenance) { m.Finalizers = nil })},
 			nodes:        []*Node{node("n1")},
@@ -200,14 +193,14 @@ func TestDecide(t *testing.T) {
 		"a hook that fails for long blocks": {
 			maintenances: []*v1alpha1.NodeMaintenance{maintenance("m", then(v1alpha1.WhenDrained{Hook: &v1alpha1.MaintenanceHook{URL: "http://x"}}), at("n1", v1alpha1.StepCallingHook, time.Hour))},
 			nodes:        []*Node{node("n1", taken("drained"))},
-			calls:        map[Call]*Attempt{{"uid-m", "uid-n1"}: {Failure: "500", Since: noon.Add(-failingFor)}},
+			calls:        map[Call]*Attempt{{"uid-m", "uid-n1", v1alpha1.StepCallingHook}: {Failure: "500", Since: noon.Add(-failingFor)}},
 			want:         []string{"hook n1"},
 			steps:        []string{"n1 CallingHook blocked"},
 		},
 		"a hook that has answered": {
 			maintenances: []*v1alpha1.NodeMaintenance{maintenance("m", then(v1alpha1.WhenDrained{Hook: &v1alpha1.MaintenanceHook{URL: "http://x"}}), at("n1", v1alpha1.StepCallingHook, 0))},
 			nodes:        []*Node{node("n1", taken("drained"))},
-			calls:        map[Call]*Attempt{{"uid-m", "uid-n1"}: {Done: true}},
+			calls:        map[Call]*Attempt{{"uid-m", "uid-n1", v1alpha1.StepCallingHook}: {Done: true}},
 			steps:        []string{"n1 done"},
 		},
 		"a Node is deleted once the step is written": {
@@ -347,19 +340,31 @@ func TestDecide(t *testing.T) {
 		},
 	}
 	for name, c := range cases {
-		t.Run(name, func(t *testing.T) {
-			in := Input{Now: noon, Maintenances: c.maintenances, Nodes: c.nodes, Drains: c.drains, Calls: c.calls}
-			got := Decide(in)
-			if diff := cmp.Diff(c.want, brief(got)); diff != "" {
-				t.Errorf("to be done (-want +got):\n%s", diff)
-			}
-			if len(c.maintenances) == 0 {
-				return
-			}
-			if diff := cmp.Diff(c.steps, steps(got, c.maintenances[0].Name)); diff != "" {
-				t.Errorf("steps (-want +got):\n%s", diff)
-			}
-		})
+		t.Run(name, c.check)
+	}
+}
+
+// decided is what is known, and what follows.
+type decided struct {
+	maintenances []*v1alpha1.NodeMaintenance
+	nodes        []*Node
+	drains       map[string]*Drain
+	calls        map[Call]*Attempt
+	want         []string // what is to be done
+	steps        []string // where the nodes of the first maintenance are to be
+}
+
+func (c decided) check(t *testing.T) {
+	in := Input{Now: noon, Maintenances: c.maintenances, Nodes: c.nodes, Drains: c.drains, Calls: c.calls}
+	got := Decide(in)
+	if diff := cmp.Diff(c.want, brief(got)); diff != "" {
+		t.Errorf("to be done (-want +got):\n%s", diff)
+	}
+	if len(c.maintenances) == 0 {
+		return
+	}
+	if diff := cmp.Diff(c.steps, steps(got, c.maintenances[0].Name)); diff != "" {
+		t.Errorf("steps (-want +got):\n%s", diff)
 	}
 }
 

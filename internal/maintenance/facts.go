@@ -20,7 +20,7 @@ type Input struct {
 	Maintenances []*v1alpha1.NodeMaintenance // as read; they are not changed
 	Nodes        []*Node
 	Drains       map[string]*Drain // of this process, by node
-	Calls        map[Call]*Attempt // of hooks and deletions, by what was to be done
+	Calls        map[Call]*Attempt // by what was to be done
 }
 
 // Node is a node as maintenances see it.
@@ -78,10 +78,11 @@ func (d *Drain) clear() bool {
 // objected reports whether something objects to a drain, or it could not be run.
 func (d *Drain) objected() bool { return d != nil && (d.Failure != "" || len(d.Blockers) > 0) }
 
-// Call is a hook that is to be called, or a Node that is to be deleted, for a maintenance.
+// Call is what a step has done once, for a maintenance: a hook is called, requests are made, a Node is deleted.
 type Call struct {
 	Maintenance types.UID
 	Node        types.UID
+	Step        v1alpha1.MaintenanceStep
 }
 
 // Attempt is how a call went.

@@ -72,6 +72,9 @@ func then(when v1alpha1.WhenDrained) change {
 	return func(m *v1alpha1.NodeMaintenance) { m.Spec.WhenDrained = when }
 }
 
+// replacing deletes nodes, and has their members replaced before.
+var replacing = v1alpha1.WhenDrained{DeleteNode: &v1alpha1.DeleteNode{Members: v1alpha1.MembersReplace}}
+
 // at puts a node into a step, since so long.
 func at(node string, step v1alpha1.MaintenanceStep, since time.Duration) change {
 	return func(m *v1alpha1.NodeMaintenance) {
@@ -105,6 +108,9 @@ func brief(d Decision) []string {
 	}
 	for _, h := range d.Hooks {
 		lines = append(lines, "hook "+h.Body.Node)
+	}
+	for _, r := range d.Replacements {
+		lines = append(lines, "replace the members on "+r.Node+" for "+r.Requester)
 	}
 	for _, del := range d.Deletions {
 		lines = append(lines, "delete "+del.Node)

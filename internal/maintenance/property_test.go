@@ -25,6 +25,7 @@ type world struct {
 	all   map[string]*v1alpha1.NodeMaintenance
 	runs  map[string]*process
 	calls map[Call]*Attempt
+	asked map[Call]bool // for successors, in the API
 	made  int
 	stuck map[string]bool // nodes whose pods do not leave
 	risky map[string]bool // nodes with pods that would be lost
@@ -42,7 +43,7 @@ type process struct {
 func newWorld(t *rapid.T) *world {
 	w := &world{
 		t: t, now: noon, nodes: map[string]*Node{}, all: map[string]*v1alpha1.NodeMaintenance{}, runs: map[string]*process{},
-		calls: map[Call]*Attempt{}, stuck: map[string]bool{}, risky: map[string]bool{},
+		calls: map[Call]*Attempt{}, asked: map[Call]bool{}, stuck: map[string]bool{}, risky: map[string]bool{},
 	}
 	for i := range rapid.IntRange(1, 6).Draw(t, "nodes") {
 		name := fmt.Sprintf("n%d", i)
@@ -104,8 +105,29 @@ func (w *world) look(mayDie bool) {
 	for _, h := range decision.Hooks {
 		w.calls[h.Call] = &Attempt{Done: true}
 	}
+	for _, r := range decision.Replacements {
+		w.calls[r.Call] = &Attempt{Failure: "refused", Since: w.now}
+		if w.asked[r.Call] || rapid.IntRange(0, 3).Draw(w.t, "requests are refused") > 0 {
+			w.asked[r.Call], w.calls[r.Call] = true, &Attempt{Done: true}
+		}
+		if dies() {
+			return
+		}
+	}
 	for _, d := range decision.Deletions {
+		w.checkRequested(d.Node)
 		delete(w.nodes, d.Node)
+	}
+}
+
+// checkRequested fails where a Node is deleted before successors are requested for members with data on it.
+func (w *world) checkRequested(name string) {
+	for _, m := range w.all {
+		when, e := m.Spec.WhenDrained.DeleteNode, entryOf(m.Status.Nodes, name)
+		if m.DeletionTimestamp == nil && e != nil && when != nil && when.Members == v1alpha1.MembersReplace && !w.asked[Call{m.UID, e.UID, v1alpha1.StepReplacingMembers}] {
+			w.show()
+			w.t.Fatalf("node %s is deleted before %s has requested successors", name, m.Name)
+		}
 	}
 }
 
@@ -275,6 +297,7 @@ func (w *world) create() {
 		{Wait: &v1alpha1.MaintenanceWait{For: v1alpha1.WaitBootIDChanged, Timeout: metav1.Duration{Duration: time.Hour}}},
 		{Hook: &v1alpha1.MaintenanceHook{URL: "http://hook"}},
 		{DeleteNode: &v1alpha1.DeleteNode{}},
+		replacing,
 	}).Draw(w.t, "when")
 	limit := int32(rapid.IntRange(1, 3).Draw(w.t, "at once"))       //nolint:gosec // at most 3
 	zones := int32(rapid.IntRange(1, 3).Draw(w.t, "zones at once")) //nolint:gosec // at most 3

@@ -57,7 +57,7 @@ func sizeOfNames(names []string) (size int) {
 
 // sizeOfEntry is how much an entry has at most, whatever its step, without its blockers.
 func sizeOfEntry(e *v1alpha1.MaintainedNode) int {
-	const keys = len(`{"name":"","uid":"","step":"DeletingNode","startTime":"2026-12-01T04:00:00Z","stepTime":"2026-12-01T04:00:00Z","bootID":"","kubeletVersion":"","podCount":2147483647,"blocked":true,"blockers":[]},`)
+	const keys = len(`{"name":"","uid":"","step":"ReplacingMembers","startTime":"2026-12-01T04:00:00Z","stepTime":"2026-12-01T04:00:00Z","bootID":"","kubeletVersion":"","podCount":2147483647,"blocked":true,"blockers":[]},`)
 	return keys + escaped(e.Name) + escaped(string(e.UID)) + escaped(e.BootID) + escaped(e.KubeletVersion)
 }
 

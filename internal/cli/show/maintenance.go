@@ -36,6 +36,8 @@ func maintenanceStep(e *v1alpha1.MaintainedNode) string {
 		return "drained, calling the hook"
 	case v1alpha1.StepWaiting:
 		return "drained, waiting"
+	case v1alpha1.StepReplacingMembers:
+		return "drained, requesting successors for members with data on it"
 	case v1alpha1.StepDeletingNode:
 		return "drained, deleting the Node"
 	case v1alpha1.StepDrained:
