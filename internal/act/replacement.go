@@ -59,6 +59,11 @@ func (w *Replacements) Create(ctx context.Context, request *v1alpha1.Replacement
 	return answers.Answer{Code: answers.Conflict}
 }
 
+// Withdraw deletes the request of this UID, which cancels it.
+func (w *Replacements) Withdraw(ctx context.Context, request *v1alpha1.ReplacementRequest) answers.Answer {
+	return answers.Of(w.Client.Delete(ctx, request.DeepCopy(), client.Preconditions{UID: &request.UID}))
+}
+
 // unhealthyPatch writes which members of a policy are unhealthy: null removes.
 type unhealthyPatch struct {
 	Metadata patchMeta `json:"metadata"`

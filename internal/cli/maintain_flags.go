@@ -39,6 +39,7 @@ type maintainFlags struct {
 	untilTimeout   time.Duration
 	hook           string
 	deleteNodes    bool
+	replaceMembers bool
 }
 
 func (f *maintainFlags) add(fs *pflag.FlagSet) {
@@ -59,6 +60,7 @@ func (f *maintainFlags) add(fs *pflag.FlagSet) {
 	fs.DurationVar(&f.untilTimeout, "until-timeout", time.Hour, "How long --until is waited for before the node counts as blocked.")
 	fs.StringVar(&f.hook, "hook", "", "An http or https URL that is sent a POST with each drained node, as JSON, until it answers with a 2xx status.")
 	fs.BoolVar(&f.deleteNodes, "delete-nodes", false, "Delete the Nodes once they are drained.")
+	fs.BoolVar(&f.replaceMembers, "replace-members", false, "With --delete-nodes: request successors for members of policies with a provider whose data is on such a node alone, before its Node is deleted.")
 }
 
 func (f *maintainFlags) validate() error {
@@ -196,8 +198,13 @@ func (f *maintainFlags) whenDrained(errs []error) (v1alpha1.WhenDrained, []error
 		when.Wait = wait
 	}
 	switch {
+	case f.replaceMembers && !f.deleteNodes:
+		errs = append(errs, errors.New("--replace-members goes with --delete-nodes: a node that stays is given back with its data"))
 	case f.deleteNodes:
-		when.DeleteNode = &v1alpha1.DeleteNode{}
+		when.DeleteNode = &v1alpha1.DeleteNode{Members: v1alpha1.MembersKeep}
+		if f.replaceMembers {
+			when.DeleteNode.Members = v1alpha1.MembersReplace
+		}
 	case f.until == "":
 		when.KeepCordoned = &v1alpha1.KeepCordoned{}
 	}

@@ -33,6 +33,7 @@ func TestMaintainRefusesWrongFlags(t *testing.T) {
 		"n1 --until-timeout 5m":             "--until-timeout goes with --until",
 		"n1 --until /x=True":                "--until \"/x=True\" is not known",
 		"n1 --until -Ready=True":            "--until \"-Ready=True\" is not known",
+		"n1 --replace-members":              "--replace-members goes with --delete-nodes",
 		"-l a>1":                            `-l "a>1" is not a label selector`,
 		"n1 --timeout=-5s":                  "--timeout is negative",
 		"--delete n1 --timeout=-5s":         "--timeout is negative",
@@ -47,6 +48,17 @@ func TestMaintainRefusesWrongFlags(t *testing.T) {
 		}
 		if err := cmd.ExecuteContext(t.Context()); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("usher maintain %s: %v, want %q", args, err, want)
+		}
+	}
+}
+
+func TestMaintainDeletesNodes(t *testing.T) {
+	for members, flags := range map[v1alpha1.MemberHandling]maintainFlags{
+		v1alpha1.MembersKeep: {deleteNodes: true}, v1alpha1.MembersReplace: {deleteNodes: true, replaceMembers: true},
+	} {
+		m, err := flags.maintenance([]string{"n1"}, "anna", time.Time{})
+		if err != nil || m.Spec.WhenDrained.DeleteNode == nil || m.Spec.WhenDrained.DeleteNode.Members != members || m.Spec.WhenDrained.KeepCordoned != nil {
+			t.Errorf("%+v, %v; want that members are dealt with: %s", m.Spec.WhenDrained, err, members)
 		}
 	}
 }

@@ -167,6 +167,7 @@ func maintenanceOptions(mgr ctrl.Manager, p *parts, o Options) maintenancecontro
 	hooks := system.Access{Timeout: hookConnect, Loopback: o.Loopback}
 	return maintenancecontroller.Options{
 		Act: &act.Maintenance{Client: mgr.GetClient(), Hooks: hooks.HTTP(), Now: o.Clock.Now}, Kube: p.act.Writer.Client,
+		Replacements: &act.Replacements{Client: mgr.GetClient()}, Policies: p.gatherer.Policies,
 		Evictions: lifecycleclient.New(mgr.GetConfig()), Self: snapshot.Drainer{By: host, PID: os.Getpid()}, Now: o.Clock.Now, Log: o.Log,
 		Holds: observe.Holds{Client: mgr.GetClient(), Own: o.Namespace},
 	}

@@ -34,8 +34,12 @@ func (h *maintenanceHandler) Handle(ctx context.Context, request admission.Reque
 // rightsFor are the rights that a maintenance's writer has to have. Pods may be on its nodes from any namespace.
 func rightsFor(m *v1alpha1.NodeMaintenance) []authorizationv1.ResourceAttributes {
 	rights := []authorizationv1.ResourceAttributes{{Verb: "delete", Version: "v1", Resource: "pods"}}
-	if m.Spec.WhenDrained.DeleteNode != nil {
+	when := m.Spec.WhenDrained.DeleteNode
+	if when != nil {
 		rights = append(rights, authorizationv1.ResourceAttributes{Verb: "delete", Version: "v1", Resource: "nodes"})
+	}
+	if when != nil && when.Members == v1alpha1.MembersReplace {
+		rights = append(rights, authorizationv1.ResourceAttributes{Verb: "delete", Version: "v1", Resource: "persistentvolumeclaims"})
 	}
 	return rights
 }

@@ -42,6 +42,7 @@ func TestMaintenance(t *testing.T) {
 	t.Run("outlives its leaders", h.maintenanceOutlivesItsLeaders)
 	t.Run("calls a hook and waits", h.maintenanceCallsAHookAndWaits)
 	t.Run("deletes nodes", h.maintenanceDeletesNodes)
+	t.Run("deletes no node with members that it may not replace", h.maintenanceLacksRightsToReplace)
 	t.Run("is refused", h.maintenanceIsRefused)
 	t.Run("is followed by a command", h.maintenanceIsFollowed)
 	t.Run("keeps its requests", h.maintenanceRequestsAreKept)
@@ -345,6 +346,7 @@ func (h *house) maintenanceIsRefused(t *testing.T) {
 	may := rbacv1.PolicyRule{APIGroups: []string{"usher.sh"}, Resources: resource, Verbs: []string{"create"}}
 	_, tenant := h.lab.As(t, []rbacv1.PolicyRule{may})
 	_, operator := h.lab.As(t, []rbacv1.PolicyRule{may, {APIGroups: []string{""}, Resources: []string{"pods"}, Verbs: []string{"delete"}}})
+	_, deleter := h.lab.As(t, []rbacv1.PolicyRule{may, {APIGroups: []string{""}, Resources: []string{"pods", "nodes"}, Verbs: []string{"delete"}}})
 	spec := v1alpha1.NodeMaintenanceSpec{Requester: "test.usher.sh/refused", Nodes: v1alpha1.NodeSelection{Names: []string{"n1"}}}
 	cases := map[string]struct {
 		as     string
@@ -354,6 +356,7 @@ func (h *house) maintenanceIsRefused(t *testing.T) {
 		"who may not delete pods":      {as: tenant, want: "may not delete pods in all namespaces"},
 		"who may":                      {as: operator},
 		"… and not delete nodes":       {as: operator, change: func(s *v1alpha1.NodeMaintenanceSpec) { s.WhenDrained.DeleteNode = &v1alpha1.DeleteNode{} }, want: "may not delete nodes"},
+		"… and not delete claims":      {as: deleter, change: replacesMembers, want: "may not delete persistentvolumeclaims in all namespaces"},
 		"names and a selector":         {as: operator, change: func(s *v1alpha1.NodeMaintenanceSpec) { s.Nodes.Selector = &metav1.LabelSelector{} }, want: "set either names or selector"},
 		"no requester":                 {as: operator, change: func(s *v1alpha1.NodeMaintenanceSpec) { s.Requester = "" }, want: "spec.requester"},
 		"a requester without a domain": {as: operator, change: func(s *v1alpha1.NodeMaintenanceSpec) { s.Requester = "anna" }, want: "spec.requester"},

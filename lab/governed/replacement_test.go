@@ -48,6 +48,8 @@ func TestReplacement(t *testing.T) {
 	t.Run("is made once where a person withdraws it", h.repairHeedsACancellation)
 	t.Run("by repair takes the rights oneself", h.repairIsRefused)
 	t.Run("by an operator", h.replacementByOperators)
+	install("--workloads", "--replacement", "--maintenance")
+	t.Run("is made by a maintenance", h.replacementIsMadeByMaintenance)
 }
 
 // local is a StatefulSet of three with a volume each on the node that it runs on, and a node and a volume that nothing uses.
@@ -224,11 +226,7 @@ func (h *house) replacementMakesASuccessor(t *testing.T) {
 	if volume := h.volumeOf(t, l.ns, lost.Name); volume.Name == old.Name {
 		t.Errorf("the successor has the volume of its predecessor")
 	}
-	var kept corev1.PersistentVolume
-	must(t, h.client.Get(t.Context(), client.ObjectKeyFromObject(old), &kept))
-	if kept.Spec.PersistentVolumeReclaimPolicy != corev1.PersistentVolumeReclaimRetain || kept.DeletionTimestamp != nil {
-		t.Errorf("the volume of the predecessor is not kept: %s, %v", kept.Spec.PersistentVolumeReclaimPolicy, kept.DeletionTimestamp)
-	}
+	h.isKept(t, old)
 	h.waitPolicy(t, l.ns, "db", "the policy to say that nothing is replaced", func(p *v1alpha1.EvictionPolicy) bool { return len(p.Status.Replacing) == 0 })
 	h.waitReplacement(t, l.ns, q.Name, "the request to be let go", func(q *v1alpha1.ReplacementRequest) bool { return q != nil && len(q.Finalizers) == 0 })
 }
@@ -258,6 +256,16 @@ func (h *house) volumeOf(t *testing.T, ns, pod string) *corev1.PersistentVolume 
 	var volume corev1.PersistentVolume
 	must(t, h.client.Get(t.Context(), client.ObjectKey{Name: claim.Spec.VolumeName}, &volume))
 	return &volume
+}
+
+// isKept: the volume of a predecessor stays, with its data.
+func (h *house) isKept(t *testing.T, old *corev1.PersistentVolume) {
+	t.Helper()
+	var kept corev1.PersistentVolume
+	must(t, h.client.Get(t.Context(), client.ObjectKeyFromObject(old), &kept))
+	if kept.Spec.PersistentVolumeReclaimPolicy != corev1.PersistentVolumeReclaimRetain || kept.DeletionTimestamp != nil {
+		t.Errorf("the volume of the predecessor is not kept: %s, %v", kept.Spec.PersistentVolumeReclaimPolicy, kept.DeletionTimestamp)
+	}
 }
 
 // replacementIsCancelled: nothing is done for a member that may still run, and withdrawing the request leaves everything as it was.

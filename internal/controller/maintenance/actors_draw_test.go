@@ -58,6 +58,7 @@ func drawSpec(t *rapid.T, nodes []string) v1alpha1.NodeMaintenanceSpec {
 			{},
 			{Hook: &v1alpha1.MaintenanceHook{URL: "http://hook"}},
 			{DeleteNode: &v1alpha1.DeleteNode{}},
+			{DeleteNode: &v1alpha1.DeleteNode{Members: v1alpha1.MembersReplace}},
 			{Wait: &v1alpha1.MaintenanceWait{For: v1alpha1.WaitBootIDChanged, Timeout: metav1.Duration{Duration: time.Minute}}},
 		}).Draw(t, "when drained"),
 	}

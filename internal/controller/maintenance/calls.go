@@ -8,6 +8,7 @@ import (
 
 	"usher.sh/usher/internal/answers"
 	"usher.sh/usher/internal/maintenance"
+	"usher.sh/usher/internal/text"
 )
 
 // again is how long after a hook or a deletion has failed it is tried again.
@@ -18,9 +19,11 @@ const (
 	keepDone = 10 * time.Minute
 	// deletionPatience is how long the answer to a deletion is waited for.
 	deletionPatience = 10 * time.Second
+	// replacingPatience is how long it may take to find the members with data on a node, and to make requests for them.
+	replacingPatience = time.Minute
 )
 
-// calls are the hooks that are called and the Nodes that are deleted, each in its own goroutine: a hook that does not answer holds up
+// calls are the hooks that are called, the requests that are made and the Nodes that are deleted, each in its own goroutine: a hook that does not answer holds up
 // nothing else. What is known of them is lost with the process: the next leader calls again.
 type calls struct {
 	mu    sync.Mutex
@@ -57,6 +60,17 @@ func (c *calls) make(ctx context.Context, r *reconciler, decision maintenance.De
 		next = earlier(next, c.begin(ctx, r, hook.Call, func(ctx context.Context) string {
 			if err := r.Act.CallHook(ctx, hook); err != nil {
 				return err.Error()
+			}
+			return ""
+		}))
+	}
+	for _, replacement := range decision.Replacements {
+		wanted[replacement.Call] = true
+		next = earlier(next, c.begin(ctx, r, replacement.Call, func(ctx context.Context) string {
+			ctx, cancel := context.WithTimeout(ctx, replacingPatience)
+			defer cancel()
+			if err := r.replaceMembers(ctx, replacement); err != nil {
+				return text.Line(err.Error())
 			}
 			return ""
 		}))

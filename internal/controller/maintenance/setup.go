@@ -19,14 +19,18 @@ import (
 	"usher.sh/usher/internal/controller/wiring"
 	lifecycleclient "usher.sh/usher/internal/evictionrequest/client"
 	"usher.sh/usher/internal/observe"
+	"usher.sh/usher/internal/policycache"
 	"usher.sh/usher/internal/snapshot"
 )
 
 // Options is what the controller needs.
 type Options struct {
-	Act       *act.Maintenance
-	Kube      kubernetes.Interface
-	Evictions *lifecycleclient.Client
+	Act *act.Maintenance
+	// Replacements makes the requests for members whose data is on a node that is deleted, and Policies knows which these are.
+	Replacements *act.Replacements
+	Policies     *policycache.Cache
+	Kube         kubernetes.Interface
+	Evictions    *lifecycleclient.Client
 	// Holds knows how long budgets may hold a drain.
 	Holds observe.Holds
 	// Self is this process as a drainer.
@@ -44,7 +48,9 @@ type manager interface {
 // What it may do besides is in config/maintenance: without that it says what is missing.
 // +kubebuilder:rbac:groups=usher.sh,resources=nodemaintenances,verbs=get;list;watch;patch
 // +kubebuilder:rbac:groups=usher.sh,resources=nodemaintenances/status,verbs=patch
-// +kubebuilder:rbac:groups="",resources=nodes,verbs=get;list;watch
+// +kubebuilder:rbac:groups="",resources=nodes;pods,verbs=get;list;watch
+// +kubebuilder:rbac:groups=usher.sh,resources=evictionpolicies,verbs=get;list;watch
+// +kubebuilder:rbac:groups=usher.sh,resources=replacementrequests,verbs=get;list;watch;create
 
 // Controller returns the controller, and what runs its drains for as long as this process leads.
 func Controller(mgr manager, o Options) (wiring.Controller, *Drains) {

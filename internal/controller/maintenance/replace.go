@@ -1,0 +1,223 @@
+package maintenance
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"usher.sh/usher/api/v1alpha1"
+	"usher.sh/usher/internal/answers"
+	"usher.sh/usher/internal/maintenance"
+	"usher.sh/usher/internal/observe"
+	"usher.sh/usher/internal/policycache"
+	"usher.sh/usher/internal/replacement"
+)
+
+// volumesAtOnce is how many volumes one answer has.
+const volumesAtOnce = 500
+
+// replaceMembers makes a ReplacementRequest for each member whose data is on a node alone. No error: all of them are there. A namespace in which one
+// cannot be made keeps those of others from nothing.
+func (r *reconciler) replaceMembers(ctx context.Context, wanted maintenance.Replacement) error {
+	var node corev1.Node
+	err := r.live.Get(ctx, client.ObjectKey{Name: wanted.Node}, &node)
+	if apierrors.IsNotFound(err) || err == nil && node.UID != wanted.Call.Node {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("reading node %s: %w", wanted.Node, err)
+	}
+	claims, err := r.claimsOn(ctx, &node)
+	if err != nil {
+		return err
+	}
+	var failed []error
+	for _, namespace := range namespacesOf(claims) {
+		if err := r.replaceIn(ctx, namespace, claims[namespace], wanted); err != nil {
+			failed = append(failed, fmt.Errorf("namespace %s: %w", namespace, err))
+		}
+	}
+	return errors.Join(failed...)
+}
+
+// claimsOn returns the claims whose volumes can be used on a node alone, with the names of these, by namespace. They are found by the volumes: what a
+// pod says of where its data is is its author's word.
+func (r *reconciler) claimsOn(ctx context.Context, node *corev1.Node) (map[string][]corev1.PersistentVolume, error) {
+	var nodes corev1.NodeList
+	if err := r.client.List(ctx, &nodes); err != nil {
+		return nil, fmt.Errorf("listing nodes: %w", err)
+	}
+	found := map[string][]corev1.PersistentVolume{}
+	for next := ""; ; {
+		var volumes corev1.PersistentVolumeList
+		if err := r.live.List(ctx, &volumes, client.Limit(volumesAtOnce), client.Continue(next)); err != nil {
+			return nil, fmt.Errorf("listing volumes: %w", err)
+		}
+		for i := range volumes.Items {
+			v := &volumes.Items[i]
+			if v.Spec.ClaimRef != nil && observe.OnNodeAlone(v, node, nodes.Items) {
+				found[v.Spec.ClaimRef.Namespace] = append(found[v.Spec.ClaimRef.Namespace], *v)
+			}
+		}
+		if next = volumes.Continue; next == "" {
+			return found, nil
+		}
+	}
+}
+
+func namespacesOf(claims map[string][]corev1.PersistentVolume) []string {
+	var all []string
+	for namespace := range claims {
+		all = append(all, namespace)
+	}
+	slices.Sort(all)
+	return all
+}
+
+// replaceIn makes the requests of one namespace.
+func (r *reconciler) replaceIn(ctx context.Context, namespace string, volumes []corev1.PersistentVolume, wanted maintenance.Replacement) error {
+	policies, err := r.providing(ctx, namespace)
+	if err != nil || len(policies) == 0 {
+		return err
+	}
+	var sets appsv1.StatefulSetList
+	if err := r.live.List(ctx, &sets, client.InNamespace(namespace)); err != nil {
+		return fmt.Errorf("listing StatefulSets: %w", err)
+	}
+	var standing v1alpha1.ReplacementRequestList
+	if err := r.live.List(ctx, &standing, client.InNamespace(namespace)); err != nil {
+		return fmt.Errorf("listing requests: %w", err)
+	}
+	var failed []error
+	for i := range volumes {
+		pod, err := r.podOf(ctx, &volumes[i], sets.Items)
+		if err != nil {
+			failed = append(failed, err)
+		}
+		if pod == nil {
+			continue
+		}
+		for _, policy := range policies {
+			if member, is := r.memberOf(policy, pod); is {
+				failed = append(failed, r.request(ctx, policy, member, standing.Items, wanted))
+				break
+			}
+		}
+	}
+	return errors.Join(failed...)
+}
+
+// providing returns the policies of a namespace in mode Enforce that say for some of their members how a successor comes about.
+func (r *reconciler) providing(ctx context.Context, namespace string) ([]*v1alpha1.EvictionPolicy, error) {
+	policies, err := r.Policies.Policies(ctx, namespace)
+	if err != nil {
+		return nil, fmt.Errorf("reading its policies: %w", err)
+	}
+	return slices.DeleteFunc(policies, func(p *v1alpha1.EvictionPolicy) bool {
+		return p.DeletionTimestamp != nil || !slices.ContainsFunc(p.Spec.Members, func(m v1alpha1.MemberSelector) bool { return m.Provider != nil })
+	}), nil
+}
+
+// podOf returns the pod of a StatefulSet that a volume's claim is for: the one that is there, or the one that the set makes. nil: there is none, or
+// the volume is not bound to the claim.
+func (r *reconciler) podOf(ctx context.Context, volume *corev1.PersistentVolume, sets []appsv1.StatefulSet) (*corev1.Pod, error) {
+	ref := volume.Spec.ClaimRef
+	var made *corev1.Pod
+	for i := range sets {
+		if ordinal, is := ordinalOf(&sets[i], ref.Name); is {
+			made = observe.MadePod(&sets[i], ordinal)
+		}
+	}
+	if made == nil {
+		return nil, nil
+	}
+	var claim corev1.PersistentVolumeClaim
+	err := r.live.Get(ctx, client.ObjectKey{Namespace: ref.Namespace, Name: ref.Name}, &claim)
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil, nil
+	case err != nil:
+		return nil, fmt.Errorf("reading claim %s: %w", ref.Name, err)
+	case claim.UID != ref.UID || claim.Spec.VolumeName != volume.Name:
+		return nil, nil
+	}
+	var pod corev1.Pod
+	err = r.live.Get(ctx, client.ObjectKeyFromObject(made), &pod)
+	switch {
+	case apierrors.IsNotFound(err):
+		return made, nil
+	case err != nil:
+		return nil, fmt.Errorf("reading pod %s: %w", made.Name, err)
+	}
+	return &pod, nil
+}
+
+// ordinalOf returns the ordinal of the pod that a set makes with a claim of the name.
+func ordinalOf(set *appsv1.StatefulSet, claim string) (ordinal int, is bool) {
+	first, replicas := observe.Ordinals(set)
+	for i := range set.Spec.VolumeClaimTemplates {
+		number, found := strings.CutPrefix(claim, set.Spec.VolumeClaimTemplates[i].Name+"-"+set.Name+"-")
+		ordinal, err := strconv.Atoi(number)
+		if found && err == nil && set.DeletionTimestamp == nil && strconv.Itoa(ordinal) == number && ordinal >= first && ordinal < first+replicas {
+			return ordinal, true
+		}
+	}
+	return 0, false
+}
+
+// memberOf returns the member of a policy that a pod is, where the policy says how its successor comes about.
+func (r *reconciler) memberOf(policy *v1alpha1.EvictionPolicy, pod *corev1.Pod) (v1alpha1.ReplacementMember, bool) {
+	claim, claims := r.Policies.Compiled(policy).Claim(policycache.Facts(pod))
+	if !claims || claim.Role == nil || claim.Error != "" || claim.Role.Replace.Successor == v1alpha1.SuccessorNone || policy.Spec.Members[claim.Entry].Provider == nil {
+		return v1alpha1.ReplacementMember{}, false
+	}
+	return v1alpha1.ReplacementMember{Role: claim.Role.Name, ID: claim.Member}, true
+}
+
+// request makes one request, unless another stands for the member: that one replaces it.
+func (r *reconciler) request(
+	ctx context.Context, policy *v1alpha1.EvictionPolicy, member v1alpha1.ReplacementMember, standing []v1alpha1.ReplacementRequest, wanted maintenance.Replacement,
+) error {
+	if slices.ContainsFunc(standing, func(q v1alpha1.ReplacementRequest) bool {
+		return q.Spec.Source.Name == policy.Name && q.Spec.Member == member && !q.Status.Over() && q.DeletionTimestamp == nil
+	}) {
+		return nil
+	}
+	q := replacement.MaintenanceRequest(policy, member, wanted.Requester, wanted.Maintenance, wanted.Call.Node)
+	answer := r.Replacements.Create(ctx, q, policy)
+	if answer.Code == answers.Accepted || answer.Code == answers.Conflict {
+		return nil
+	}
+	return fmt.Errorf("creating a ReplacementRequest for %s %s: %s", member.Role, member.ID, cmp.Or(answer.Message, string(answer.Code)))
+}
+
+// withdrawRequests takes back the requests that were made for members with data on a node, which is not deleted after all. What has been removed
+// of a member is replaced all the same.
+func (r *reconciler) withdrawRequests(ctx context.Context, node types.UID) error {
+	var all v1alpha1.ReplacementRequestList
+	if err := r.client.List(ctx, &all, client.MatchingLabels{v1alpha1.MaintainedNodeLabel: string(node)}); err != nil {
+		return fmt.Errorf("listing requests: %w", err)
+	}
+	var failed []error
+	for i := range all.Items {
+		q := &all.Items[i]
+		if q.DeletionTimestamp != nil || q.Status.Over() {
+			continue
+		}
+		answer := r.Replacements.Withdraw(ctx, q)
+		if answer.Code != answers.Accepted && answer.Code != answers.Gone {
+			failed = append(failed, fmt.Errorf("withdrawing ReplacementRequest %s in namespace %s: %s", q.Name, q.Namespace, cmp.Or(answer.Message, string(answer.Code))))
+		}
+	}
+	return errors.Join(failed...)
+}
