@@ -196,6 +196,9 @@ type ReplacementPredecessor struct {
 	// before anything else goes.
 	// +optional
 	Registration *MemberRegistration `json:"registration,omitempty"`
+	// LeftTime is when the steps of spec.system.http.replace.leave were seen to be done. They are not asked for again.
+	// +optional
+	LeftTime *metav1.Time `json:"leftTime,omitempty"`
 }
 
 // MemberRegistration is an entry of a system's own list of members.

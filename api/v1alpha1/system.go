@@ -159,6 +159,10 @@ type HTTP struct {
 	// +listType=map
 	// +listMapKey=name
 	Steps []Step `json:"steps,omitempty"`
+	// Replace says what is asked of the system when a member is replaced; {}: nothing need be. Without it members of roles with the successor
+	// NewIdentity are not replaced.
+	// +optional
+	Replace *ReplaceSteps `json:"replace,omitempty"`
 }
 
 // Header is a header of a request.
@@ -196,6 +200,35 @@ type Step struct {
 	// Undo is sent when the last requester has withdrawn. None: the step needs no undoing.
 	// +optional
 	Undo *Call `json:"undo,omitempty"`
+}
+
+// ReplaceSteps are what is asked of a system when a member is replaced, in their order. Predecessor and successor have the same id.
+type ReplaceSteps struct {
+	// Leave is asked for before anything of the member is removed. It is not taken back.
+	// +optional
+	// +kubebuilder:validation:MaxItems=4
+	// +listType=map
+	// +listMapKey=name
+	Leave []ReplaceStep `json:"leave,omitempty"`
+	// Join is asked for once the successor's pod is Ready.
+	// +optional
+	// +kubebuilder:validation:MaxItems=4
+	// +listType=map
+	// +listMapKey=name
+	Join []ReplaceStep `json:"join,omitempty"`
+}
+
+// ReplaceStep is a request, and what shows that it is done.
+type ReplaceStep struct {
+	// +kubebuilder:validation:Pattern=`^[A-Z][A-Za-z0-9]*$`
+	// +kubebuilder:validation:MaxLength=63
+	Name string `json:"name"`
+	// Do is sent until Done holds.
+	Do Call `json:"do"`
+	// Done is CEL over `member` and `system`: the step is done, whoever did it. What cannot be evaluated is not done.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=4096
+	Done string `json:"done"`
 }
 
 // Call is a request that changes something. It must be idempotent.

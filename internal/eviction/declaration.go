@@ -1,6 +1,8 @@
 package eviction
 
 import (
+	"cmp"
+
 	"usher.sh/usher/internal/expression"
 )
 
@@ -21,8 +23,10 @@ type Text struct {
 	// Path is where it stands: "spec.system.http.facts[0].url".
 	Path string
 	Text string
-	// Template says that it is one. An expression may have a value of any type.
+	// Template says that it is one.
 	Template bool
+	// Type is that of an expression's value; "": any.
+	Type expression.Type
 	// Over are the variables that it may speak of.
 	Over []string
 }
@@ -31,7 +35,7 @@ func (c *compiler) texts(texts []Text) {
 	for _, t := range texts {
 		if t.Template {
 			c.templateOver(t)
-		} else if e := c.expression(t.Path, t.Text, expression.Dynamic, expression.CostLimit); e != nil && !e.NamesOnly(t.Over...) {
+		} else if e := c.expression(t.Path, t.Text, cmp.Or(t.Type, expression.Dynamic), expression.CostLimit); e != nil && !e.NamesOnly(t.Over...) {
 			c.report(t.Path, "it may use %s only", expression.Listed(t.Over))
 		}
 	}

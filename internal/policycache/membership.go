@@ -12,18 +12,18 @@ import (
 func (k *Observer) Kind(source *Source) (system.Kind, bool) { return k.config.Kind(source.System) }
 
 // Listed asks what the list of the source's system has for a member, and for the predecessor that was written down for it.
-func (k *Observer) Listed(ctx context.Context, source *Source, id string, predecessor *v1alpha1.MemberRegistration) (listing system.Listing, err error) {
+func (k *Observer) Listed(ctx context.Context, source *Source, member system.Member, predecessor *v1alpha1.MemberRegistration) (listing system.Listing, err error) {
 	err = k.membership(ctx, source, func(ctx context.Context, m system.Membership) error {
-		listing, err = m.Listed(ctx, id, predecessor)
+		listing, err = m.Listed(ctx, member, predecessor)
 		return err
 	})
 	return listing, err
 }
 
 // Leave asks the source's system to take an entry off its list. What it has said before decides nothing any more, once it has.
-func (k *Observer) Leave(ctx context.Context, source *Source, entry *v1alpha1.MemberRegistration) (missing string, err error) {
+func (k *Observer) Leave(ctx context.Context, source *Source, member system.Member, entry *v1alpha1.MemberRegistration) (missing string, err error) {
 	err = k.membership(ctx, source, func(ctx context.Context, m system.Membership) error {
-		missing, err = m.Leave(ctx, entry)
+		missing, err = m.Leave(ctx, member, entry)
 		return err
 	})
 	if missing == "" { // also where it is not known whether it has
@@ -33,10 +33,10 @@ func (k *Observer) Leave(ctx context.Context, source *Source, entry *v1alpha1.Me
 }
 
 // Join asks the source's system to put a successor on its list. What it has said before decides nothing any more.
-func (k *Observer) Join(ctx context.Context, source *Source, predecessor *v1alpha1.MemberRegistration) (missing string, err error) {
+func (k *Observer) Join(ctx context.Context, source *Source, member system.Member, predecessor *v1alpha1.MemberRegistration) (missing string, err error) {
 	defer k.Outdate(source.UID)
 	err = k.membership(ctx, source, func(ctx context.Context, m system.Membership) error {
-		missing, err = m.Join(ctx, predecessor)
+		missing, err = m.Join(ctx, member, predecessor)
 		return err
 	})
 	return missing, err

@@ -35,6 +35,9 @@ func ProgressOf(status *v1alpha1.ReplacementRequestStatus) Progress {
 		if p.Target != nil {
 			progress.Target = TargetRef(*p.Target)
 		}
+		if p.LeftTime != nil {
+			progress.LeftTime = p.LeftTime.Time
+		}
 	}
 	return progress
 }
@@ -79,6 +82,9 @@ func Written(before *v1alpha1.ReplacementRequestStatus, in *StepInput, progress 
 	}
 	if progress.Target != (TargetRef{}) {
 		status.Predecessor.Target = (*v1alpha1.ReplacementTarget)(&progress.Target)
+	}
+	if !progress.LeftTime.IsZero() {
+		status.Predecessor.LeftTime = stamp(progress.LeftTime)
 	}
 	if p := before.Predecessor; p != nil { // whatever a later look could not read
 		status.Predecessor.PodName, status.Predecessor.StatefulSet = p.PodName, p.StatefulSet

@@ -15,6 +15,7 @@ import (
 func TestProgressIsKept(t *testing.T) {
 	for _, phase := range []Phase{Waiting, Removing, Joining, Complete, Cancelled} {
 		in := removing()
+		in.Progress.LeftTime = noon
 		want := in.Progress
 		want.Phase = phase
 		if phase == Waiting || phase == Cancelled {

@@ -136,13 +136,13 @@ func (s *stepping) examine() {
 // pod that is gone is made anew with its claims.
 func (s *stepping) untouched() bool {
 	left := s.oldClaims()
-	if s.leavesFirst() && s.System.Left != No || len(left) < len(s.Progress.Claims) {
+	if s.leavesFirst() && s.System.Left != No || !s.Progress.LeftTime.IsZero() || len(left) < len(s.Progress.Claims) {
 		return false
 	}
 	if slices.ContainsFunc(left, func(c *Claim) bool { return c.Terminating }) {
 		return false
 	}
-	return s.leavesFirst() || len(left) > 0 || s.Pod != nil && s.Pod.UID == s.Progress.PodUID && !s.Pod.Terminating
+	return s.leavesFirst() || s.leavesBySteps() || len(left) > 0 || s.Pod != nil && s.Pod.UID == s.Progress.PodUID && !s.Pod.Terminating
 }
 
 // retains has the volumes of claims that another client is deleting stay, before anything else is done.
@@ -282,6 +282,7 @@ func (s *stepping) remove() {
 		return
 	case s.untouched():
 		if s.examine(); s.Cancelled || len(s.out.Blockers) > 0 {
+			s.stepsStay()
 			s.act(Action{Kind: Write})
 			return
 		}
@@ -295,6 +296,8 @@ func (s *stepping) remove() {
 	case s.runs():
 		s.block(cameBack(s.Member, s.Pod.Node.Name, s.Namespace))
 		return
+	case s.leavesBySteps(): // another client has begun to remove it
+		s.examine()
 	case !s.leavesFirst() && len(s.Unread) == 0 && s.nothingLeft():
 		if s.permitted() {
 			s.write(Joining)
@@ -309,15 +312,16 @@ func (s *stepping) remove() {
 	if len(s.out.Blockers) > 0 || !s.permitted() {
 		return
 	}
-	if s.leavesFirst() && s.System.Left != Yes {
+	switch {
+	case s.leavesBySteps():
+		s.leave()
+	case s.leavesFirst() && s.System.Left != Yes:
 		s.act(Action{Kind: Leave, Registration: s.Progress.Registration})
-		return
-	}
-	if s.leavesFirst() && s.System.Successor == nil {
+	case s.leavesFirst() && s.System.Successor == nil:
 		s.act(Action{Kind: Join, Registration: s.Progress.Registration})
-		return
+	default:
+		s.removeRest(left)
 	}
-	s.removeRest(left)
 }
 
 // removeRest deletes the claims before the pod: a pod that its set makes anew meanwhile finds no node while they go.
@@ -411,9 +415,9 @@ func (s *stepping) placed() bool {
 	case s.Pod.Node.Name == "" && slices.ContainsFunc(s.Claims, func(c Claim) bool { return c.UID == "" }): // its set makes them with a pod
 		s.act(Action{Kind: DeletePod, Name: s.Member.PodName, UID: s.Pod.UID, Version: s.Pod.Version})
 	case s.Pod.Node.Name == "":
-		s.block(unscheduled(s.Member.PodName, s.Pod.Unscheduled, s.System.Listed))
+		s.block(unscheduled(s.Member.PodName, s.Pod.Unscheduled, s.System.Order))
 	case s.Pod.Node.State == NodeOff || s.Pod.Node.State == NodeDeleted:
-		s.block(successorLost(s.Member.PodName, s.Pod.Node.Name, s.System.Listed))
+		s.block(successorLost(s.Member.PodName, s.Pod.Node.Name, s.System.Order))
 	case s.Progress.NodeUID != "" && s.Pod.Node.UID == s.Progress.NodeUID && !s.Cancelled: // who deletes the request accepts it there
 		s.block(sameNode(s.Member.PodName, s.Progress.Node))
 	default:

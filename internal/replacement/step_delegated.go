@@ -67,20 +67,20 @@ func (s *stepping) askable() {
 
 // delegated asks, waits until the predecessor is gone, and takes back what was asked where that is cancelled in time.
 func (s *stepping) delegated() {
-	asked := s.asked()
+	requested := s.requested()
 	switch {
 	case s.predecessorGone():
 		if s.permitted() {
 			s.write(Joining)
 		}
-	case asked == Unknown:
+	case requested == Unknown:
 		s.out.Blockers = append(s.out.Blockers, s.Unread...)
 		if len(s.out.Blockers) == 0 {
 			s.block(targetUnknown(&s.Progress.Target))
 		}
 	case s.Cancelled:
-		s.cancelDelegated(asked)
-	case asked == Yes:
+		s.cancelDelegated(requested)
+	case requested == Yes:
 		s.block(s.awaited())
 	default:
 		s.ask()
@@ -104,8 +104,8 @@ func (s *stepping) ask() {
 	}
 }
 
-// asked reports whether the controller has been asked. A target that is gone has been asked as far as that is known: nothing else of it is.
-func (s *stepping) asked() Tristate {
+// requested reports whether the controller has been asked. A target that is gone has been asked as far as that is known: nothing else of it is.
+func (s *stepping) requested() Tristate {
 	switch target := &s.Delegated.Target; {
 	case !s.Delegated.Patches:
 		return yes(s.Pod.Terminating)
@@ -126,10 +126,10 @@ func yes(is bool) Tristate {
 }
 
 // cancelDelegated takes back what was asked, where that can be, and goes on where it cannot.
-func (s *stepping) cancelDelegated(asked Tristate) {
+func (s *stepping) cancelDelegated(requested Tristate) {
 	target := &s.Delegated.Target
 	switch there := target.UID == s.Progress.Target.UID; {
-	case asked == No:
+	case requested == No:
 		s.write(Cancelled)
 	case s.Delegated.Patches && there && target.Undoable && target.Undone == Yes:
 		s.block(undoneInVain(&target.TargetRef))

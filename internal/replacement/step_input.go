@@ -159,12 +159,26 @@ type Claim struct {
 	Retained  bool
 }
 
-// Membership is what the system says of the member, where it has a list of members that is changed by asking for it.
-type Membership struct {
-	// Listed: such a list exists, so that the predecessor is to leave and the successor to join. Without it both are Yes.
-	Listed bool
+// Order is when a predecessor leaves its system's list of members, and when its successor joins.
+//
+// Of the orders only BySteps has both under one id, so that the system does not tell them apart.
+type Order string
+
+// The orders.
+const (
+	// LeavesFirst: the predecessor leaves before anything else of it goes, and its successor is on the list before it can start.
+	LeavesFirst Order = "LeavesFirst"
 	// LeavesLast: the successor joins by itself, and the predecessor leaves once it has.
-	LeavesLast bool
+	LeavesLast Order = "LeavesLast"
+	// BySteps: the predecessor leaves before anything else of it goes, by steps that its policy has, and its successor joins by others once it is
+	// Ready.
+	BySteps Order = "BySteps"
+)
+
+// Membership is what the system says of the member, where it is asked to change its list of members.
+type Membership struct {
+	// Order is when the predecessor leaves and the successor joins; "": nothing is asked of the system, and both are Yes.
+	Order Order
 	// Unread is why the list is not known; "": it is.
 	Unread string
 	// Member is its entry under the member's id; nil: there is none.
@@ -190,6 +204,9 @@ type Progress struct {
 	Target    TargetRef
 	// Registration is the predecessor's entry in its system's list; nil: there is no such list.
 	Registration *v1alpha1.MemberRegistration
+	// LeftTime is when the steps BySteps were seen to be done by which the predecessor leaves; zero: they were not. From then on its system is
+	// not asked whether it has left: under its id it may have the successor.
+	LeftTime time.Time
 }
 
 // ClaimRef is a claim that goes, and the volume that it is bound to.

@@ -9,12 +9,13 @@ import (
 // listed blocks unless it is known what the system's list has for the member.
 func (s *stepping) listed() {
 	switch {
-	case !s.System.Listed:
+	case !s.asked():
 	case s.System.Unread != "" || s.System.Left == Unknown:
 		s.block(listUnknown(s.System.Unread))
-	case s.Progress.Phase == Waiting && s.System.Member == nil:
+	case s.Progress.Phase != Waiting || s.System.Order == BySteps:
+	case s.System.Member == nil:
 		s.block(notListed(s.Member.ID))
-	case s.Progress.Phase == Waiting && !ownAddresses(s.System.Member.Addresses, s.Member.PodName, s.Namespace):
+	case !ownAddresses(s.System.Member.Addresses, s.Member.PodName, s.Namespace):
 		s.block(foreignEntry(s.System.Member, s.Member.PodName, s.Namespace))
 	}
 }
@@ -27,6 +28,35 @@ func ownAddresses(addresses []string, pod, namespace string) bool {
 		labels := strings.Split(hostOf(address), ".")
 		return labels[0] != pod || !slices.Contains(labels[1:min(3, len(labels))], namespace)
 	})
+}
+
+// asked reports whether what the system's list has decides what is done next.
+func (s *stepping) asked() bool {
+	return s.System.Order != "" && (s.System.Order != BySteps || s.Progress.Phase != Removing || s.leavesBySteps())
+}
+
+// leavesBySteps reports whether the predecessor is still to leave by the policy's steps. They are not asked for once a pod that may be its
+// successor is on a node: they would take that one off, which has its id.
+func (s *stepping) leavesBySteps() bool {
+	return s.System.Order == BySteps && s.Progress.LeftTime.IsZero() && (!s.successor() || s.Pod.Node.Name == "")
+}
+
+// leave has the predecessor leave its system's list by the policy's steps, and notes that it has.
+func (s *stepping) leave() {
+	if s.System.Left != Yes {
+		s.act(Action{Kind: Leave, Registration: s.Progress.Registration})
+		return
+	}
+	next := s.Progress
+	next.LeftTime = s.Now
+	s.act(Action{Kind: Write, Progress: next})
+}
+
+// stepsStay says what is not taken back where a request is deleted while its member leaves.
+func (s *stepping) stepsStay() {
+	if s.Cancelled && s.leavesBySteps() {
+		s.block(leaveStays(s.Member.ID))
+	}
 }
 
 // expelled reports whether the predecessor is off its system's list, so that whatever comes back of it is no member.
@@ -42,17 +72,18 @@ func hostOf(address string) string {
 }
 
 // leavesFirst reports whether the predecessor leaves its system's list before anything else of it goes.
-func (s *stepping) leavesFirst() bool { return s.System.Listed && !s.System.LeavesLast }
+func (s *stepping) leavesFirst() bool { return s.System.Order == LeavesFirst }
 
 // takeOver gives the successor its part in its system's list, and has the predecessor leave that where it has not yet.
 func (s *stepping) takeOver() {
-	switch {
-	case !s.System.Listed:
-	case s.System.LeavesLast && s.System.Joined == No:
+	switch last := s.System.Order == LeavesLast; {
+	case s.System.Order == "":
+	case last && s.System.Joined == No:
 		s.block(notJoined(s.Member.ID))
-	case s.System.LeavesLast && s.System.Joined == Yes && s.System.Left == No:
+	case last && s.System.Joined == Yes && s.System.Left == No:
 		s.act(Action{Kind: Leave, Registration: s.Progress.Registration})
-	case !s.System.LeavesLast && s.System.Joined == No:
+	case s.System.Order == BySteps && !s.Pod.Ready:
+	case !last && s.System.Joined == No:
 		s.act(Action{Kind: Join, Registration: s.Progress.Registration})
 	}
 }
@@ -60,7 +91,7 @@ func (s *stepping) takeOver() {
 // withdraw takes a successor that never comes off its system's list again.
 func (s *stepping) withdraw() {
 	switch {
-	case s.System.Listed && s.System.Joined == Unknown && !s.forsaken():
+	case s.System.Order != "" && s.System.Order != BySteps && s.System.Joined == Unknown && !s.forsaken():
 		s.block(listUnknown(s.System.Unread))
 	case s.leavesFirst() && s.System.Successor != nil:
 		s.act(Action{Kind: Leave, Registration: s.System.Successor})
@@ -74,7 +105,7 @@ const forsakenAfter = 10 * time.Minute
 
 // forsaken reports whether a request was deleted whose set makes no successor, and whose system does not answer for long.
 func (s *stepping) forsaken() bool {
-	if s.StepTime.IsZero() || !s.Cancelled || s.Set.Makes != No || !s.System.Listed || s.System.Left != Unknown {
+	if s.StepTime.IsZero() || !s.Cancelled || s.Set.Makes != No || !s.asked() || s.System.Left != Unknown {
 		return false
 	}
 	end := s.StepTime.Add(forsakenAfter)

@@ -70,10 +70,9 @@ func newCluster(t *rapid.T) *cluster {
 	}
 	c.tolerates = rapid.Bool().Draw(t, "tolerates")
 	c.request.Retain = rapid.Bool().Draw(t, "retain")
-	c.list = Membership{Listed: rapid.Bool().Draw(t, "listed"), Left: No, Joined: No, Reported: Yes}
-	if c.list.Listed {
+	c.list = Membership{Order: rapid.SampledFrom([]Order{"", LeavesFirst, LeavesLast, BySteps}).Draw(t, "order"), Left: No, Joined: No, Reported: Yes}
+	if c.list.Order != "" {
 		c.list.Member = &v1alpha1.MemberRegistration{ID: "old", Addresses: []string{"http://db-0.db.shop.svc:2380"}}
-		c.list.LeavesLast = rapid.Bool().Draw(t, "leaves last")
 	}
 	for range 3 {
 		c.controllers()
@@ -98,7 +97,7 @@ func (c *cluster) controllers() {
 	}
 	c.schedule()
 	c.kubelets()
-	if old := c.old(); c.list.LeavesLast && c.pod != nil && c.claim != nil && c.claim.volume != old && old != "" && len(c.writers(c.claim.volume)) > 0 {
+	if old := c.old(); c.list.Order == LeavesLast && c.pod != nil && c.claim != nil && c.claim.volume != old && old != "" && len(c.writers(c.claim.volume)) > 0 {
 		c.list.Successor, c.list.Joined = &v1alpha1.MemberRegistration{ID: "new"}, Yes // by itself
 	}
 }
@@ -166,7 +165,15 @@ func (c *cluster) kubelets() {
 		}
 		if c.pod != nil && c.pod.node == name && !c.pod.terminating && c.claim != nil {
 			m.processes[c.pod.uid] = c.claim.volume
+			c.register(c.claim.volume)
 		}
+	}
+}
+
+// register has what runs take the place under the member's id, where members keep theirs.
+func (c *cluster) register(volume string) {
+	if c.list.Order == BySteps {
+		c.joined, c.list.Left = types.UID(volume), No
 	}
 }
 
@@ -314,13 +321,13 @@ func (c *cluster) old() string {
 
 // whole reports whether nothing that belongs to the predecessor has been taken away.
 func (c *cluster) whole() bool {
-	return (!c.list.Listed || c.list.LeavesLast || c.list.Left == No) && c.claim != nil && !c.claim.terminating && c.claim.uid == c.progress.Claims[0].UID
+	return c.progress.LeftTime.IsZero() && (c.list.Order != LeavesFirst || c.list.Left == No) && c.claim != nil && !c.claim.terminating && c.claim.uid == c.progress.Claims[0].UID
 }
 
 // carryOut does what follows from a look. The process may end after any action.
 func (c *cluster) carryOut(actions []Action) {
 	for _, a := range actions {
-		if old := c.old(); a.Kind != Write && a.Kind != Permit && a.Kind != Release && a.Kind != RetainVolume && a.Kind != Join && (a.Kind != Leave || !c.list.LeavesLast) && !c.expelled() && old != "" && len(c.writers(old)) > 0 {
+		if old := c.old(); a.Kind != Write && a.Kind != Permit && a.Kind != Release && a.Kind != RetainVolume && a.Kind != Join && (a.Kind != Leave || c.list.Order != LeavesLast) && !c.expelled() && old != "" && len(c.writers(old)) > 0 {
 			c.t.Fatalf("%s while %v write to the predecessor's volume", a.Kind, c.writers(old))
 		}
 		if a.Kind != Write && a.Kind != Permit && a.Kind != Release && a.Kind != RetainVolume && c.permit.IsZero() {
@@ -335,6 +342,9 @@ func (c *cluster) carryOut(actions []Action) {
 		if lost := a.Kind == Leave || a.Kind == DeleteClaim; lost && c.whole() && (len(c.held()) > 0 || c.request.Cancelled) {
 			c.t.Fatalf("%s is the first thing that is lost, and by now rules that are not given up do not pass (%v), or it is cancelled (%t)", a.Kind, c.held(), c.request.Cancelled)
 		}
+		if removes := a.Kind == DeleteClaim || a.Kind == DeletePod; removes && c.list.Order == BySteps && c.progress.Phase == Removing && c.progress.LeftTime.IsZero() {
+			c.t.Fatalf("%s before the member has left", a.Kind)
+		}
 		switch a.Kind {
 		case Permit:
 			c.permit = c.now
@@ -344,16 +354,22 @@ func (c *cluster) carryOut(actions []Action) {
 			if a.Progress.Phase == Removing && c.permit.IsZero() {
 				c.t.Fatalf("it begins without a permit")
 			}
-			c.progress = a.Progress
+			c.written(&a.Progress)
 		case Leave:
 			if a.Registration == nil || a.Registration.ID != "old" {
 				c.t.Fatalf("%+v leaves", a.Registration)
 			}
-			if c.list.LeavesLast && c.list.Joined != Yes {
+			if c.list.Order == LeavesLast && c.list.Joined != Yes {
 				c.t.Fatalf("the predecessor leaves before its successor has joined")
 			}
-			if c.list.Left = Yes; !c.list.LeavesLast {
-				c.list.Member, c.joined = nil, ""
+			if c.list.Order == BySteps && len(c.writers(string(c.joined))) > 0 {
+				c.t.Fatalf("the member that runs with volume %s is taken off", c.joined)
+			}
+			if c.list.Left = Yes; c.list.Order != LeavesLast {
+				c.joined = ""
+			}
+			if c.list.Order == LeavesFirst {
+				c.list.Member = nil
 			}
 		case RetainVolume:
 			c.volumes[a.Name].retained = true
@@ -376,15 +392,27 @@ func (c *cluster) carryOut(actions []Action) {
 	}
 }
 
+// written takes note of progress: that the member has left is never written before it has, nor forgotten.
+func (c *cluster) written(next *Progress) {
+	before := c.progress.LeftTime
+	if before.IsZero() && !next.LeftTime.IsZero() && c.list.Left != Yes {
+		c.t.Fatalf("it is written down that the member has left, and its system has it")
+	}
+	if !before.IsZero() && !next.LeftTime.Equal(before) {
+		c.t.Fatalf("it is forgotten that the member has left: %+v", next)
+	}
+	c.progress = *next
+}
+
 // expelled reports whether what the predecessor writes is nothing to its system any more.
-func (c *cluster) expelled() bool { return c.list.Listed && !c.list.LeavesLast && c.list.Left == Yes }
+func (c *cluster) expelled() bool { return c.list.Order == LeavesFirst && c.list.Left == Yes }
 
 // join adds the successor without a part, and gives it one once it runs.
 func (c *cluster) join(old *v1alpha1.MemberRegistration) {
 	switch {
-	case old == nil || old.ID != "old" || c.list.Left != Yes || c.list.LeavesLast:
+	case old == nil || old.ID != "old" || c.list.Order == LeavesLast || c.list.Order == LeavesFirst && c.list.Left != Yes:
 		c.t.Fatalf("the successor of %+v joins before that has left", old)
-	case c.list.Successor == nil:
+	case c.list.Successor == nil && c.list.Order == LeavesFirst:
 		c.list.Successor = &v1alpha1.MemberRegistration{ID: "new"}
 		c.list.Member = c.list.Successor
 	case c.pod == nil || c.pod.node == "" || c.claim == nil:
@@ -407,7 +435,7 @@ func (c *cluster) check() {
 	if old := c.old(); old != "" && c.claim != nil && c.claim.volume == old {
 		c.t.Fatalf("the replacement is complete, and the member has its old volume")
 	}
-	if c.list.Listed && (c.list.Left != Yes || c.list.Joined != Yes) {
+	if c.list.Order != "" && (c.list.Order != BySteps && c.list.Left != Yes || c.list.Joined != Yes) {
 		c.t.Fatalf("the replacement is complete, and the system's list is as it was: %+v", c.list)
 	}
 }

@@ -65,7 +65,7 @@ func on(node Node) func(*StepInput) {
 func was(places ...Place) func(*StepInput) { return func(in *StepInput) { in.Places = places } }
 
 func listed(left, joined Tristate) func(*StepInput) {
-	return func(in *StepInput) { in.System.Listed, in.System.Left, in.System.Joined = true, left, joined }
+	return func(in *StepInput) { in.System.Order, in.System.Left, in.System.Joined = LeavesFirst, left, joined }
 }
 
 func own(addresses ...string) *v1alpha1.MemberRegistration {
@@ -73,7 +73,7 @@ func own(addresses ...string) *v1alpha1.MemberRegistration {
 }
 
 // last: the predecessor leaves the system's list once the successor has joined by itself.
-func last(in *StepInput) { in.System.LeavesLast = true }
+func last(in *StepInput) { in.System.Order = LeavesLast }
 
 // succeeded: the successor is on the system's list.
 func succeeded(in *StepInput) { in.System.Successor = &v1alpha1.MemberRegistration{ID: "2"} }

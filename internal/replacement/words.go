@@ -204,6 +204,11 @@ func foreignEntry(entry *v1alpha1.MemberRegistration, pod, namespace string) Blo
 		fmt.Sprintf("give the member an address that stays and names it: %s.SERVICE.%s.svc of a headless Service", pod, namespace))
 }
 
+func leaveStays(member string) Blocker {
+	return waiting(MembershipUnchanged, fmt.Sprintf("the request is deleted while %s leaves by the steps of its policy: those that were asked for are not taken back", member),
+		"see whether the system still has it as a member, and have it join again as the system's documentation says")
+}
+
 // MembershipRefused is about a change of the system's list of members that it does not make, or not yet.
 func MembershipRefused(doing ActionKind, member, said string, final bool) Blocker {
 	b := waiting(MembershipUnchanged, fmt.Sprintf("%s joins its system: %s", member, said), "wait; where it says the same for long, see what the system itself lists, and mend that")
@@ -227,22 +232,22 @@ func noSuccessor(set, pod, namespace string) Blocker {
 	return waiting(SuccessorMissing, fmt.Sprintf("StatefulSet %s has not made pod %s yet", set, pod), "wait; what it says: kubectl describe statefulset "+set+" -n "+namespace)
 }
 
-func unscheduled(pod, why string, listed bool) Blocker {
+func unscheduled(pod, why string, order Order) Blocker {
 	message := fmt.Sprintf("pod %s has no node yet", pod)
 	if why != "" {
 		message += ": " + why
 	}
-	return waiting(SuccessorUnscheduled, message, "make room for it; "+lostAgain(listed))
+	return waiting(SuccessorUnscheduled, message, "make room for it; "+lostAgain(order))
 }
 
-func successorLost(pod, node string, listed bool) Blocker {
-	return waiting(SuccessorNotReady, fmt.Sprintf("pod %s is on node %s, which is gone", pod, node), "wait until it is made anew; "+lostAgain(listed))
+func successorLost(pod, node string, order Order) Blocker {
+	return waiting(SuccessorNotReady, fmt.Sprintf("pod %s is on node %s, which is gone", pod, node), "wait until it is made anew; "+lostAgain(order))
 }
 
 // lostAgain is what a person does where a successor is lost before it does its work.
-func lostAgain(listed bool) string {
+func lostAgain(order Order) string {
 	const remedy = "where its volume is on a node that does not come back, delete its claims and then the pod"
-	if listed {
+	if order == LeavesFirst || order == LeavesLast {
 		return remedy + ", after its entry in the system's list of members"
 	}
 	return remedy

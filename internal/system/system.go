@@ -17,6 +17,7 @@ import (
 	"usher.sh/usher/api/v1alpha1"
 	"usher.sh/usher/internal/eviction"
 	"usher.sh/usher/internal/expression"
+	"usher.sh/usher/internal/replacement"
 	"usher.sh/usher/internal/snapshot"
 )
 
@@ -38,18 +39,18 @@ type System interface {
 	Close()
 }
 
-// Membership is implemented beside System by systems with a list of members that is changed by asking for it, and on which a successor is
-// another entry than its predecessor. Its methods are idempotent, and ask for at most one change of the list.
+// Membership is implemented beside System by systems with a list of members that is changed by asking for it when one is replaced. Its methods
+// are idempotent, and ask for at most one change of the list. The member is the one that is replaced, with the pod that has its name.
 type Membership interface {
-	// Listed says what the list has for a member of this id (that of a policy), and of the predecessor that was written down for it; nil: none
-	// was yet. The answer is one that the system vouches for as a whole. An error means that it is not known.
-	Listed(ctx context.Context, id string, predecessor *v1alpha1.MemberRegistration) (Listing, error)
+	// Listed says what the list has for a member, and of the predecessor that was written down for it; nil: none was yet. The answer is one
+	// that the system vouches for as a whole. An error means that it is not known.
+	Listed(ctx context.Context, member Member, predecessor *v1alpha1.MemberRegistration) (Listing, error)
 	// Leave takes an entry off the list. It returns what that waits for; "": it is off. It refuses what could cost the system data or its
 	// quorum, whoever asks, and to take off a member that answers.
-	Leave(ctx context.Context, entry *v1alpha1.MemberRegistration) (missing string, err error)
+	Leave(ctx context.Context, member Member, entry *v1alpha1.MemberRegistration) (missing string, err error)
 	// Join puts the successor of a predecessor that has left on the list, and gives it its part there once it can take it. It returns what is
 	// still missing; "": nothing.
-	Join(ctx context.Context, predecessor *v1alpha1.MemberRegistration) (missing string, err error)
+	Join(ctx context.Context, member Member, predecessor *v1alpha1.MemberRegistration) (missing string, err error)
 }
 
 // Listing is what a system's list of members says of one member.
@@ -107,14 +108,19 @@ type Kind struct {
 	// nil: a member that the system has facts about does.
 	Reports     func(facts expression.Facts) (does, known bool)
 	ReportFacts []string
-	// Joins is of a kind whose systems implement Membership: it says why a pod of this template would not join as the successor of another
-	// member, and what to do about it; "": it would. nil: they do not.
-	Joins func(pod *corev1.PodSpec) (refusal, remedy string)
-	// LeavesLast: a predecessor is taken off the list once its successor is there, which takes over what the predecessor had, and not before
-	// anything goes.
-	LeavesLast bool
+	// Succession says how a member of a system with this spec is followed by its successor; nil: systems of this kind are not asked for that.
+	Succession func(spec *v1alpha1.System) Succession
 	// Open makes a System from a policy's spec. It does not connect.
 	Open func(spec *v1alpha1.System, access Access) (System, error)
+}
+
+// Succession is how a member is followed by its successor.
+type Succession struct {
+	// Order is when one leaves and the other joins, of a system that implements Membership; "": it is not asked for that.
+	Order replacement.Order
+	// Refuses says why a pod of this template would not join as the successor of another member, and what to do about it; "": it would. nil:
+	// any would.
+	Refuses func(pod *corev1.PodSpec) (refusal, remedy string)
 }
 
 // Of returns the kind of system that a policy's spec declares, if it declares exactly one.
@@ -146,6 +152,14 @@ func (k Kind) ReferencesOf(spec *v1alpha1.System) References {
 		return References{}
 	}
 	return k.References(spec)
+}
+
+// SuccessionOf returns how a member of a system with this spec is followed by its successor.
+func (k Kind) SuccessionOf(spec *v1alpha1.System) Succession {
+	if k.Succession == nil {
+		return Succession{}
+	}
+	return k.Succession(spec)
 }
 
 // References are what a policy's spec refers to outside of itself.

@@ -84,22 +84,22 @@ type shortMembership struct {
 	list system.Membership
 }
 
-func (h shortMembership) Listed(ctx context.Context, id string, predecessor *v1alpha1.MemberRegistration) (system.Listing, error) {
+func (h shortMembership) Listed(ctx context.Context, member system.Member, predecessor *v1alpha1.MemberRegistration) (system.Listing, error) {
 	ctx, cancel := sooner(ctx)
 	defer cancel()
-	return h.list.Listed(ctx, id, predecessor)
+	return h.list.Listed(ctx, member, predecessor)
 }
 
-func (h shortMembership) Leave(ctx context.Context, entry *v1alpha1.MemberRegistration) (missing string, err error) {
+func (h shortMembership) Leave(ctx context.Context, member system.Member, entry *v1alpha1.MemberRegistration) (missing string, err error) {
 	ctx, cancel := sooner(ctx)
 	defer cancel()
-	return h.list.Leave(ctx, entry)
+	return h.list.Leave(ctx, member, entry)
 }
 
-func (h shortMembership) Join(ctx context.Context, predecessor *v1alpha1.MemberRegistration) (missing string, err error) {
+func (h shortMembership) Join(ctx context.Context, member system.Member, predecessor *v1alpha1.MemberRegistration) (missing string, err error) {
 	ctx, cancel := sooner(ctx)
 	defer cancel()
-	return h.list.Join(ctx, predecessor)
+	return h.list.Join(ctx, member, predecessor)
 }
 
 const moment = 50 * time.Millisecond

@@ -18,6 +18,7 @@ import (
 	"usher.sh/usher/internal/policycache"
 	"usher.sh/usher/internal/replacement"
 	"usher.sh/usher/internal/snapshot"
+	"usher.sh/usher/internal/system"
 )
 
 // look is what is known of a request at one moment.
@@ -330,7 +331,7 @@ func (r *reconciler) judge(ctx context.Context, l *look) error {
 	if l.in.Progress.Phase == replacement.Joining {
 		return nil
 	}
-	l.declared(r.kind(l.policy).Joins)
+	l.declared(r.succession(l.policy))
 	l.judged(input)
 	return nil
 }
@@ -400,16 +401,16 @@ func (l *look) sharedRole() bool {
 }
 
 // declared notes what the policy, and the set's template, lack for the member to be replaced.
-func (l *look) declared(joins func(*corev1.PodSpec) (refusal, remedy string)) {
+func (l *look) declared(by system.Succession) {
 	if l.entryAt >= 0 && l.provider() == nil {
 		l.lacks(replacement.NoProvider(l.policy.Name, l.in.Member.Role))
 	}
 	switch {
 	case l.role == nil || l.role.Replace.Successor != v1alpha1.SuccessorNewIdentity:
-	case joins == nil:
+	case by.Order == "":
 		l.lacks(replacement.NewIdentityUnsupported(l.role.Name, l.role.System))
-	case l.template != nil:
-		if refusal, remedy := joins(l.template); refusal != "" {
+	case l.template != nil && by.Refuses != nil:
+		if refusal, remedy := by.Refuses(l.template); refusal != "" {
 			l.lacks(replacement.TemplateRefused(refusal, remedy))
 		}
 	}

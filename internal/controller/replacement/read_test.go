@@ -2,6 +2,7 @@ package replacement
 
 import (
 	"testing"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -129,6 +130,48 @@ func TestHostOf(t *testing.T) {
 	} {
 		if got := hostOf(volume); got != "" {
 			t.Errorf("%s: %q", name, got)
+		}
+	}
+}
+
+// How a member is followed by its successor goes by its policy, and once it has begun by what is written down.
+func TestOrder(t *testing.T) {
+	with := func(system v1alpha1.System) *v1alpha1.EvictionPolicy {
+		return &v1alpha1.EvictionPolicy{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "db"}, Spec: v1alpha1.EvictionPolicySpec{System: system}}
+	}
+	etcd, arangodb := with(v1alpha1.System{Etcd: &v1alpha1.Etcd{}}), with(v1alpha1.System{ArangoDB: &v1alpha1.ArangoDB{}})
+	silent, stepped := with(v1alpha1.System{HTTP: &v1alpha1.HTTP{}}), with(v1alpha1.System{HTTP: &v1alpha1.HTTP{Replace: &v1alpha1.ReplaceSteps{}}})
+	waiting, begun := replacement.Progress{}, replacement.Progress{Phase: replacement.Removing}
+	entered := replacement.Progress{Phase: replacement.Removing, Registration: &v1alpha1.MemberRegistration{ID: "db-0"}}
+	left := entered
+	left.LeftTime = time.Unix(1000, 0)
+	for name, test := range map[string]struct {
+		policy    *v1alpha1.EvictionPolicy
+		progress  replacement.Progress
+		successor v1alpha1.Successor
+		want      replacement.Order
+	}{
+		"a member of etcd":                       {etcd, waiting, v1alpha1.SuccessorNewIdentity, replacement.LeavesFirst},
+		"an agent":                               {arangodb, waiting, v1alpha1.SuccessorSameIdentity, ""},
+		"a dbserver":                             {arangodb, waiting, v1alpha1.SuccessorNewIdentity, replacement.LeavesLast},
+		"http that says nothing":                 {silent, waiting, v1alpha1.SuccessorSameIdentity, ""},
+		"http, and another identity":             {stepped, waiting, v1alpha1.SuccessorNewIdentity, replacement.BySteps},
+		"http, and the same identity":            {stepped, waiting, v1alpha1.SuccessorSameIdentity, replacement.BySteps},
+		"http, and any pod":                      {stepped, waiting, v1alpha1.SuccessorAnyPod, replacement.BySteps},
+		"begun without":                          {stepped, begun, v1alpha1.SuccessorSameIdentity, ""},
+		"begun with etcd":                        {etcd, entered, "", replacement.LeavesFirst},
+		"begun with steps":                       {stepped, entered, "", replacement.BySteps},
+		"its steps were taken out of its policy": {silent, entered, "", ""},
+		"its policy is gone":                     {nil, entered, "", replacement.LeavesFirst},
+		"its policy is gone, and it has left":    {nil, left, "", replacement.BySteps},
+	} {
+		r := &reconciler{Options: Options{Gatherer: &policycache.Gatherer{Policies: policycache.New(nil, all.Kind, nil), Observer: policycache.NewObserver(policycache.ObserverConfig{Kind: all.Kind})}}}
+		l := &look{policy: test.policy}
+		if l.in.Progress = test.progress; test.successor != "" {
+			l.role = &v1alpha1.Role{Replace: v1alpha1.Replace{Successor: test.successor}}
+		}
+		if got := r.order(l); got != test.want {
+			t.Errorf("%s: %q, want %q", name, got, test.want)
 		}
 	}
 }

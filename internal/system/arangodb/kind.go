@@ -4,10 +4,9 @@ import (
 	"embed"
 	"io/fs"
 
-	corev1 "k8s.io/api/core/v1"
-
 	"usher.sh/usher/api/v1alpha1"
 	"usher.sh/usher/internal/expression"
+	"usher.sh/usher/internal/replacement"
 	"usher.sh/usher/internal/system"
 )
 
@@ -45,8 +44,7 @@ func Kind() system.Kind {
 		References:  references,
 		Reports:     reports,
 		ReportFacts: []string{"health", "agentAnswers"},
-		Joins:       func(*corev1.PodSpec) (refusal, remedy string) { return "", "" },
-		LeavesLast:  true,
+		Succession:  func(*v1alpha1.System) system.Succession { return system.Succession{Order: replacement.LeavesLast} },
 		Open:        Open,
 	}
 }

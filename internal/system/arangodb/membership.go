@@ -18,12 +18,12 @@ import (
 var _ system.Membership = (*deployment)(nil)
 
 // Listed implements system.Membership. Agents are on another list, that of their own configuration, and keep their ids.
-func (d *deployment) Listed(ctx context.Context, id string, predecessor *v1alpha1.MemberRegistration) (system.Listing, error) {
+func (d *deployment) Listed(ctx context.Context, member system.Member, predecessor *v1alpha1.MemberRegistration) (system.Listing, error) {
 	seen, err := d.servers(ctx)
 	if err != nil {
 		return system.Listing{}, err
 	}
-	return seen.listing(id, predecessor), nil
+	return seen.listing(member.ID, predecessor), nil
 }
 
 // servers looks at a deployment whose agency says which servers it has.
@@ -76,7 +76,7 @@ func (s *clusterView) successor(of *v1alpha1.MemberRegistration) string {
 
 // Leave takes a server off the deployment's list for good. One that has not failed, or that has shards by plan or in fact, is kept: the
 // supervision moves the shards of one that has failed to others, as soon as there is one that may have them.
-func (d *deployment) Leave(ctx context.Context, entry *v1alpha1.MemberRegistration) (missing string, err error) {
+func (d *deployment) Leave(ctx context.Context, _ system.Member, entry *v1alpha1.MemberRegistration) (missing string, err error) {
 	seen, err := d.servers(ctx)
 	if err != nil {
 		return "", err
@@ -125,6 +125,6 @@ func (s *clusterView) needed(server string) string {
 }
 
 // Join implements system.Membership: a server joins by itself, under an id that it makes with its empty disk.
-func (*deployment) Join(context.Context, *v1alpha1.MemberRegistration) (missing string, err error) {
+func (*deployment) Join(context.Context, system.Member, *v1alpha1.MemberRegistration) (missing string, err error) {
 	return "", nil
 }

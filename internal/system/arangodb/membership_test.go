@@ -15,7 +15,7 @@ import (
 
 func (b *bench) listed(id string, predecessor *v1alpha1.MemberRegistration) system.Listing {
 	b.t.Helper()
-	listing, err := b.sys.(system.Membership).Listed(b.t.Context(), id, predecessor)
+	listing, err := b.sys.(system.Membership).Listed(b.t.Context(), system.Member{MemberRef: v1alpha1.MemberRef{ID: id}}, predecessor)
 	if err != nil {
 		b.t.Fatal(err)
 	}
@@ -24,7 +24,7 @@ func (b *bench) listed(id string, predecessor *v1alpha1.MemberRegistration) syst
 
 func (b *bench) takeOff(old *v1alpha1.MemberRegistration) string {
 	b.t.Helper()
-	missing, err := b.sys.(system.Membership).Leave(b.t.Context(), old)
+	missing, err := b.sys.(system.Membership).Leave(b.t.Context(), system.Member{}, old)
 	if err != nil {
 		b.t.Fatal(err)
 	}
@@ -74,7 +74,7 @@ func TestTheCoordinatorRefuses(t *testing.T) {
 			b.sim.Kill(old.ID)
 			b.ticks(30)
 			b.sim.Inject(arangosim.Fault{Path: "/_admin/cluster/removeServer", Status: test.status, Body: `{"errorNum":1}`})
-			missing, err := b.sys.(system.Membership).Leave(t.Context(), old)
+			missing, err := b.sys.(system.Membership).Leave(t.Context(), system.Member{}, old)
 			said := missing
 			if err != nil {
 				said = err.Error()

@@ -11,6 +11,7 @@ import (
 
 	"usher.sh/usher/api/v1alpha1"
 	"usher.sh/usher/internal/expression"
+	"usher.sh/usher/internal/replacement"
 	"usher.sh/usher/internal/system"
 )
 
@@ -40,8 +41,10 @@ func Kind() system.Kind {
 			return does, known
 		},
 		ReportFacts: []string{"healthy"},
-		Joins:       joins,
-		Open:        Open,
+		Succession: func(*v1alpha1.System) system.Succession {
+			return system.Succession{Order: replacement.LeavesFirst, Refuses: refuses}
+		},
+		Open: Open,
 	}
 }
 

@@ -14,13 +14,13 @@ import (
 var _ system.Membership = (*cluster)(nil)
 
 // Listed reads the list of members as a quorum has it.
-func (c *cluster) Listed(ctx context.Context, id string, predecessor *v1alpha1.MemberRegistration) (system.Listing, error) {
+func (c *cluster) Listed(ctx context.Context, member system.Member, predecessor *v1alpha1.MemberRegistration) (system.Listing, error) {
 	l, v, err := c.lookFor(ctx, predecessor)
 	if err != nil {
 		return system.Listing{}, err
 	}
 	var listing system.Listing
-	if m := v.named(id); m != nil {
+	if m := v.named(member.ID); m != nil {
 		listing.Member = registration(l, m)
 	}
 	if predecessor == nil {
@@ -52,7 +52,7 @@ func (c *cluster) lookFor(ctx context.Context, entry *v1alpha1.MemberRegistratio
 
 // Leave removes a member from the cluster, which costs it a vote: only while all others with a vote are healthy and a quorum of what then
 // remains has caught up. The leader's strict-reconfig-check is no substitute: it counts members that are connected.
-func (c *cluster) Leave(ctx context.Context, entry *v1alpha1.MemberRegistration) (missing string, err error) {
+func (c *cluster) Leave(ctx context.Context, _ system.Member, entry *v1alpha1.MemberRegistration) (missing string, err error) {
 	l, v, err := c.lookFor(ctx, entry)
 	if err != nil {
 		return "", err
@@ -93,7 +93,7 @@ func (v *view) indispensable(member *memberState, l *clusterRead, maxLag int64) 
 
 // Join adds the successor as a learner at its predecessor's peer URLs, and promotes it once it has caught up: until then the others' quorum is
 // what it was.
-func (c *cluster) Join(ctx context.Context, predecessor *v1alpha1.MemberRegistration) (missing string, err error) {
+func (c *cluster) Join(ctx context.Context, _ system.Member, predecessor *v1alpha1.MemberRegistration) (missing string, err error) {
 	_, v, err := c.lookFor(ctx, predecessor)
 	if err != nil {
 		return "", err

@@ -23,7 +23,7 @@ func membership(sim *etcdsim.Cluster) system.Membership {
 
 func listed(t testing.TB, m system.Membership, name string, predecessor *v1alpha1.MemberRegistration) system.Listing {
 	t.Helper()
-	listing, err := m.Listed(t.Context(), name, predecessor)
+	listing, err := m.Listed(t.Context(), system.Member{MemberRef: v1alpha1.MemberRef{ID: name}}, predecessor)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -43,12 +43,12 @@ func TestSuccessorTakesThePlace(t *testing.T) {
 	if old == nil || len(old.Addresses) != 1 {
 		t.Fatalf("%s is listed as %+v", lost, old)
 	}
-	if missing, err := m.Leave(t.Context(), old); err != nil || !strings.Contains(missing, "it runs") {
+	if missing, err := m.Leave(t.Context(), system.Member{}, old); err != nil || !strings.Contains(missing, "it runs") {
 		t.Fatalf("leaving while it runs: %q, %v", missing, err)
 	}
 	sim.Wipe(lost)
 	for range 2 { // asked for again, nothing happens
-		if missing, err := m.Leave(t.Context(), old); err != nil || missing != "" {
+		if missing, err := m.Leave(t.Context(), system.Member{}, old); err != nil || missing != "" {
 			t.Fatalf("leaving: %q, %v", missing, err)
 		}
 	}
@@ -57,7 +57,7 @@ func TestSuccessorTakesThePlace(t *testing.T) {
 	}
 	var said []string
 	for range 8 {
-		missing, err := m.Join(t.Context(), old)
+		missing, err := m.Join(t.Context(), system.Member{}, old)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -93,16 +93,19 @@ func TestListedByAnotherCluster(t *testing.T) {
 	old := *listed(t, m, lost, nil).Member
 	old.Cluster = "1"
 	for name, ask := range map[string]func() error{
-		"listed": func() error { _, err := m.Listed(t.Context(), lost, &old); return err },
-		"leave":  func() error { _, err := m.Leave(t.Context(), &old); return err },
-		"join":   func() error { _, err := m.Join(t.Context(), &old); return err },
+		"listed": func() error {
+			_, err := m.Listed(t.Context(), system.Member{MemberRef: v1alpha1.MemberRef{ID: lost}}, &old)
+			return err
+		},
+		"leave": func() error { _, err := m.Leave(t.Context(), system.Member{}, &old); return err },
+		"join":  func() error { _, err := m.Join(t.Context(), system.Member{}, &old); return err },
 	} {
 		if err := ask(); err == nil || !strings.Contains(err.Error(), "the member was one of cluster 1") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
 	sim.Misbehave(etcdsim.URL(lost), etcdsim.Stranger)
-	if _, err := m.Listed(t.Context(), lost, nil); err == nil || !strings.Contains(err.Error(), "lead to two clusters") {
+	if _, err := m.Listed(t.Context(), system.Member{MemberRef: v1alpha1.MemberRef{ID: lost}}, nil); err == nil || !strings.Contains(err.Error(), "lead to two clusters") {
 		t.Errorf("two clusters: %v", err)
 	}
 }
@@ -140,7 +143,7 @@ func TestLeaveIsRefused(t *testing.T) {
 			sim.Settle(2)
 			c.given(sim)
 			sim.Settle(2)
-			missing, err := m.Leave(t.Context(), old)
+			missing, err := m.Leave(t.Context(), system.Member{}, old)
 			if err != nil {
 				missing = err.Error()
 			}
@@ -176,7 +179,7 @@ func TestPropertyReplacedMembersCostNothing(t *testing.T) {
 		}
 		h.some(rt)
 		m = membership(h.sim) // whose endpoints are those of all that were added
-		_, _ = m.Join(context.Background(), old)
+		_, _ = m.Join(context.Background(), system.Member{}, old)
 		h.some(rt)
 		for range 8 {
 			h.heal()
@@ -184,7 +187,7 @@ func TestPropertyReplacedMembersCostNothing(t *testing.T) {
 				h.sim.GiveVote(other) // etcd takes one learner at a time
 			}
 			if !lost || h.leave(rt, m, name, old) {
-				_, _ = m.Join(context.Background(), old)
+				_, _ = m.Join(context.Background(), system.Member{}, old)
 			}
 		}
 		if lost := h.sim.Lost(); len(lost) > 0 {
@@ -193,7 +196,7 @@ func TestPropertyReplacedMembersCostNothing(t *testing.T) {
 		if !lost || !h.sim.Serving() {
 			return
 		}
-		if missing, err := m.Join(context.Background(), old); missing != "" || err != nil {
+		if missing, err := m.Join(context.Background(), system.Member{}, old); missing != "" || err != nil {
 			rt.Fatalf("all is well, and its successor has no vote: %q, %v", missing, err)
 		}
 		joined++
@@ -209,12 +212,12 @@ func TestPropertyReplacedMembersCostNothing(t *testing.T) {
 
 // leave asks for a member to leave, and reports whether it is off the list. It must not cost anything.
 func (h *history) leave(rt *rapid.T, m system.Membership, name string, old *v1alpha1.MemberRegistration) bool {
-	before, err := m.Listed(context.Background(), name, old)
+	before, err := m.Listed(context.Background(), system.Member{MemberRef: v1alpha1.MemberRef{ID: name}}, old)
 	if err == nil && !before.Predecessor {
 		return true
 	}
 	costs, why := h.sim.WouldLose(name)
-	missing, err := m.Leave(context.Background(), old)
+	missing, err := m.Leave(context.Background(), system.Member{}, old)
 	if missing != "" || err != nil {
 		return false
 	}
@@ -252,7 +255,7 @@ func TestTemplatesThatJoin(t *testing.T) {
 		{"another variable", corev1.Container{Env: []corev1.EnvVar{{Name: "ETCD_INITIAL_CLUSTER_STATE", Value: "new"}}}, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			refusal, remedy := etcd.Kind().Joins(&corev1.PodSpec{Containers: []corev1.Container{{Name: "sidecar"}, c.pod}})
+			refusal, remedy := etcd.Kind().SuccessionOf(nil).Refuses(&corev1.PodSpec{Containers: []corev1.Container{{Name: "sidecar"}, c.pod}})
 			if got := refusal == ""; got != c.want || (refusal == "") != (remedy == "") {
 				t.Errorf("%q, %q", refusal, remedy)
 			}

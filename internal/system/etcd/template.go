@@ -7,10 +7,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// joins says why a member that starts from this template with an empty disk would not join the cluster: etcd would bootstrap a new one, and
+// refuses says why a member that starts from this template with an empty disk would not join the cluster: etcd would bootstrap a new one, and
 // ends as its id there is one that has left. The statement may stand in the arguments, in a script among them, or in the environment, after
 // which arguments go; a configuration file cannot be read, and etcd that has one ignores the variable, which then states what the file says.
-func joins(pod *corev1.PodSpec) (refusal, remedy string) {
+func refuses(pod *corev1.PodSpec) (refusal, remedy string) {
 	var states []string
 	for i := range pod.Containers {
 		states = append(states, initialState(&pod.Containers[i]))

@@ -50,6 +50,17 @@ func texts(spec *v1alpha1.HTTP) []eviction.Text {
 			call(fmt.Sprintf("steps[%d].undo", i), undo)
 		}
 	}
+	replace := func(path string, steps []v1alpha1.ReplaceStep) {
+		for i := range steps {
+			at := fmt.Sprintf("replace.%s[%d].", path, i)
+			call(at+"do", &steps[i].Do)
+			all = append(all, eviction.Text{Path: "spec.system.http." + at + "done", Text: steps[i].Done, Type: expression.Bool, Over: []string{"member", "system"}})
+		}
+	}
+	if own := spec.Replace; own != nil {
+		replace("leave", own.Leave)
+		replace("join", own.Join)
+	}
 	if spec.Summary != "" {
 		all = append(all, eviction.Text{Path: "spec.system.http.summary", Text: spec.Summary, Over: []string{"system"}})
 	}

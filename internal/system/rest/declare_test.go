@@ -23,6 +23,13 @@ func TestPolicyDeclaresItsFacts(t *testing.T) {
 					Name: "Exclude", Do: v1alpha1.Call{Method: "PUT", URL: "/x", Body: `{"name": {{member.id}}}`},
 					Undo: &v1alpha1.Call{Method: "DELETE", URL: "/x/{{system.health}}"},
 				}},
+				Replace: &v1alpha1.ReplaceSteps{
+					Leave: []v1alpha1.ReplaceStep{{Name: "Forget", Do: v1alpha1.Call{Method: "DELETE", URL: "/{{member.id}}"}, Done: "member.id"}},
+					Join: []v1alpha1.ReplaceStep{
+						{Name: "Add", Do: v1alpha1.Call{Method: "PUT", URL: "/x", Body: "{{member"}, Done: `system.healthy == "x"`},
+						{Name: "Wait", Do: v1alpha1.Call{Method: "PUT", URL: "/x"}, Done: "pod.ready"},
+					},
+				},
 				Summary: "system.health.status",
 			},
 		},
@@ -44,6 +51,10 @@ func TestPolicyDeclaresItsFacts(t *testing.T) {
 			Path:    "spec.system.http.steps[0].undo.url",
 			Message: "{{system.health}} uses something that is not known yet when the request is made: it may use member and pod",
 		},
+		{Path: "spec.system.http.replace.leave[0].done", Message: "the value is of type string and must be of type bool"},
+		{Path: "spec.system.http.replace.join[0].do.body", Message: "{{ has no }}"},
+		{Path: "spec.system.http.replace.join[0].done", Message: "there is no fact 'healthy' (at character 7)"},
+		{Path: "spec.system.http.replace.join[1].done", Message: "it may use member and system only"},
 		{Path: "spec.roles[0].evict.rules[1].expression", Message: "there is no fact 'stat' (at character 35)"},
 	}
 	if diff := cmp.Diff(want, problems); diff != "" {

@@ -13,6 +13,7 @@ import (
 
 	"usher.sh/usher/api/v1alpha1"
 	"usher.sh/usher/internal/expression"
+	"usher.sh/usher/internal/replacement"
 	"usher.sh/usher/internal/snapshot"
 	"usher.sh/usher/internal/system"
 )
@@ -25,8 +26,17 @@ func Kind() system.Kind {
 		Extend:     extend,
 		Roles:      fs.FS(embed.FS{}),
 		References: references,
+		Succession: succession,
 		Open:       Open,
 	}
+}
+
+// succession: a policy that says what is asked of the system, if only that nothing is, has its members replaced by that.
+func succession(spec *v1alpha1.System) system.Succession {
+	if spec.HTTP.Replace == nil {
+		return system.Succession{}
+	}
+	return system.Succession{Order: replacement.BySteps}
 }
 
 func references(spec *v1alpha1.System) system.References {
@@ -48,6 +58,7 @@ type web struct {
 
 	facts, memberFacts []question
 	steps              map[string]step
+	leave, join        []replaceStep
 	summary            *expression.Expression // nil: none
 
 	mu   sync.Mutex
@@ -82,10 +93,8 @@ func Open(spec *v1alpha1.System, access system.Access) (system.System, error) {
 	if w.memberFacts, err = questions(l, "memberFacts", spec.HTTP.MemberFacts); err != nil {
 		return nil, err
 	}
-	for _, s := range spec.HTTP.Steps {
-		if w.steps[s.Name], err = newStep(l, s); err != nil {
-			return nil, fmt.Errorf("step %s: %w", s.Name, err)
-		}
+	if err := w.addSteps(l, spec.HTTP); err != nil {
+		return nil, err
 	}
 	if spec.HTTP.Summary != "" {
 		if w.summary, err = summary(spec.HTTP.Summary); err != nil {
@@ -93,6 +102,22 @@ func Open(spec *v1alpha1.System, access system.Access) (system.System, error) {
 		}
 	}
 	return w, nil
+}
+
+func (w *web) addSteps(l *expression.Language, spec *v1alpha1.HTTP) (err error) {
+	for _, s := range spec.Steps {
+		if w.steps[s.Name], err = newStep(l, s); err != nil {
+			return fmt.Errorf("step %s: %w", s.Name, err)
+		}
+	}
+	if spec.Replace == nil {
+		return nil
+	}
+	if w.leave, err = replaceSteps(l, "leave", spec.Replace.Leave); err != nil {
+		return err
+	}
+	w.join, err = replaceSteps(l, "join", spec.Replace.Join)
+	return err
 }
 
 func (w *web) Close() { w.client.CloseIdleConnections() }

@@ -30,6 +30,11 @@ type asked struct {
 
 func (w *web) Observe(ctx context.Context, members []system.Member) (*eviction.Evidence, error) {
 	w.remember(members)
+	return w.observe(ctx, members)
+}
+
+// observe asks the system about itself and the members, and does not remember them.
+func (w *web) observe(ctx context.Context, members []system.Member) (*eviction.Evidence, error) {
 	effort := eviction.NewCostBudget()
 	all := w.questions(members, effort)
 	w.askAll(ctx, all)

@@ -55,7 +55,7 @@ func (w *web) Prepare(ctx context.Context, p eviction.Preparation) (eviction.Job
 	if !ok {
 		return eviction.Job{}, fmt.Errorf("preparing %s: the policy has no step %s: %w", p.Member.ID, p.Name, system.ErrTerminal)
 	}
-	if err := w.call(ctx, s.do, p); err != nil {
+	if err := w.call(ctx, s.do, w.member(p)); err != nil {
 		return eviction.Job{}, fmt.Errorf("%s of %s: %w", p.Name, p.Member.ID, err)
 	}
 	return eviction.Job{}, nil
@@ -66,7 +66,7 @@ func (w *web) Undo(ctx context.Context, p eviction.Preparation) (eviction.Undone
 	if !ok || s.undo == nil { // a step that its owner has taken out of the policy says nothing of how to take it back
 		return eviction.Undone{Done: true}, nil
 	}
-	err := w.call(ctx, *s.undo, p)
+	err := w.call(ctx, *s.undo, w.member(p))
 	if said, ok := errors.AsType[*refusal](err); ok && said.code == nethttp.StatusNotFound && s.undo.method == nethttp.MethodDelete {
 		return eviction.Undone{Done: true}, nil // it is gone, which is what was asked for
 	}
@@ -76,8 +76,8 @@ func (w *web) Undo(ctx context.Context, p eviction.Preparation) (eviction.Undone
 	return eviction.Undone{Done: true}, nil
 }
 
-func (w *web) call(ctx context.Context, c call, p eviction.Preparation) error {
-	scope := &expression.Scope{Member: p.Member.ID, Pod: w.pod(p), CostBudget: eviction.NewCostBudget()}
+func (w *web) call(ctx context.Context, c call, m system.Member) error {
+	scope := &expression.Scope{Member: m.ID, Role: m.Role, Pod: m.Pod, CostBudget: eviction.NewCostBudget()}
 	urls, err := c.url.at(w.endpoints, scope)
 	if err != nil {
 		return err
@@ -94,8 +94,12 @@ func (w *web) call(ctx context.Context, c call, p eviction.Preparation) error {
 	return w.do(ctx, r, urls)
 }
 
-// pod is the member's pod as it was observed last; of one that was not, no more is known than the step says. It is nil where the
+// member is a step's, with its pod as it was observed last; of one that was not, no more is known than the step says. It is nil where the
 // member has none.
+func (w *web) member(p eviction.Preparation) system.Member {
+	return system.Member{MemberRef: p.Member, Pod: w.pod(p)}
+}
+
 func (w *web) pod(p eviction.Preparation) *snapshot.Pod {
 	w.mu.Lock()
 	defer w.mu.Unlock()
