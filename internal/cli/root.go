@@ -79,6 +79,7 @@ func newCommand(name string, streams genericiooptions.IOStreams) *cobra.Command 
 		newFenceCommand(config, streams),
 		newPressureCommand(config, streams),
 		newRolesCommand(streams),
+		newRecipesCommand(streams),
 		newUncordonCommand(config, streams),
 		newInstallCommand(config, streams),
 		newUninstallCommand(config, streams),

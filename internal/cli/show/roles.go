@@ -13,20 +13,31 @@ type Roles []v1alpha1.Role
 
 // Lines is the list for people, a line for each role.
 func (r Roles) Lines(width int, paint Paint) []string {
-	longest := 0
+	var list []described
 	for i := range r {
-		longest = max(longest, len(r[i].Name))
+		list = append(list, described{r[i].Name, r[i].Description})
+	}
+	return append(descriptions(list, width, paint), "", "usher roles NAME shows when one may leave; -o yaml prints it to be changed and written into a policy")
+}
+
+// described is a name, and what it stands for.
+type described struct{ name, about string }
+
+// descriptions are the lines of a list of names, one below the other.
+func descriptions(list []described, width int, paint Paint) []string {
+	longest := 0
+	for i := range list {
+		longest = max(longest, len(list[i].name))
 	}
 	var lines []string
-	for i := range r {
-		head := pad(r[i].Name, longest) + "  "
-		about := wrap(r[i].Description, max(0, width-longest-2))
-		lines = append(lines, paint.strong(head)+about[0])
+	for i := range list {
+		about := wrap(list[i].about, max(0, width-longest-2))
+		lines = append(lines, paint.strong(pad(list[i].name, longest)+"  ")+about[0])
 		for _, more := range about[1:] {
 			lines = append(lines, strings.Repeat(" ", longest+2)+more)
 		}
 	}
-	return append(lines, "", "usher roles NAME shows when one may leave; -o yaml prints it to be changed and written into a policy")
+	return lines
 }
 
 // Role is one role in words.
