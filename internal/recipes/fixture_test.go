@@ -107,6 +107,7 @@ var others = []string{"0", "1", "2"}
 func (d *desk) judge(t *testing.T, q question) (eviction.Verdict, *eviction.Evidence) {
 	t.Helper()
 	pod := d.pod(t, q.role, q.pod)
+	pod.Ready = !slices.Contains(q.unready, q.pod)
 	claim, ok := d.judging.Claim(pod)
 	if !ok || claim.Error != "" {
 		t.Fatalf("%s is no member: %+v", q.pod, claim)
