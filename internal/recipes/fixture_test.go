@@ -23,8 +23,8 @@ import (
 	"usher.sh/usher/internal/system/all"
 )
 
-// recipe returns the policy of a recipe.
-func recipe(t *testing.T, name string) *v1alpha1.EvictionPolicy {
+// text returns a recipe.
+func text(t *testing.T, name string) string {
 	t.Helper()
 	known, err := recipes.All()
 	if err != nil {
@@ -34,8 +34,14 @@ func recipe(t *testing.T, name string) *v1alpha1.EvictionPolicy {
 	if at < 0 {
 		t.Fatalf("there is no recipe %s", name)
 	}
+	return known[at].Text
+}
+
+// recipe returns the policy of a recipe.
+func recipe(t *testing.T, name string) *v1alpha1.EvictionPolicy {
+	t.Helper()
 	var policy v1alpha1.EvictionPolicy
-	if err := yaml.UnmarshalStrict([]byte(known[at].Text), &policy); err != nil {
+	if err := yaml.UnmarshalStrict([]byte(text(t, name)), &policy); err != nil {
 		t.Fatalf("%s: %v", name, err)
 	}
 	return &policy

@@ -1,6 +1,7 @@
 package recipes_test
 
 import (
+	"net/url"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -87,6 +88,9 @@ type verdict struct {
 
 func checkVerdicts(t *testing.T, name string, tests map[string]verdict) {
 	t.Helper()
+	if compiled(t, recipe(t, name)); t.Failed() {
+		return
+	}
 	for test, want := range tests {
 		t.Run(test, func(t *testing.T) {
 			answers := newRecorded(t, name, want.files...)
@@ -121,21 +125,28 @@ func TestExampleOfThePageIsARecipe(t *testing.T) {
 	}
 	_, block, _ := strings.Cut(string(page), "```yaml\n")
 	example, _, _ := strings.Cut(block, "```")
-	known, err := recipes.All()
-	if err != nil {
-		t.Fatal(err)
-	}
-	rest := ""
-	for _, r := range known {
-		if r.Name == "elasticsearch" {
-			rest = r.Text
-		}
-	}
+	rest := text(t, "elasticsearch")
 	for _, line := range strings.Split(strings.TrimSpace(example), "\n") {
 		_, after, found := strings.Cut(rest, line+"\n")
 		if !found {
 			t.Fatalf("the recipe does not have this line, or not there: %s", line)
 		}
 		rest = after
+	}
+}
+
+// What stands above a question for Prometheus, to be read and changed, is what is asked.
+func TestQuestionsAreThoseThatStandAboveThem(t *testing.T) {
+	question := regexp.MustCompile(`(?m)^ *# (.*)\n *- name: .*\n *url: /api/v1/query\?query=(.*)$`)
+	for name, want := range map[string]int{"kafka": 7, "mongodb": 5} {
+		found := question.FindAllStringSubmatch(text(t, name), -1)
+		for _, match := range found {
+			if asked, err := url.QueryUnescape(match[2]); err != nil || asked != match[1] {
+				t.Errorf("%s: %q is asked, and %q stands above it: %v", name, asked, match[1], err)
+			}
+		}
+		if len(found) != want {
+			t.Errorf("%s has %d questions", name, len(found))
+		}
 	}
 }
