@@ -126,7 +126,7 @@ func TestExampleOfThePageIsARecipe(t *testing.T) {
 	_, block, _ := strings.Cut(string(page), "```yaml\n")
 	example, _, _ := strings.Cut(block, "```")
 	rest := text(t, "elasticsearch")
-	for _, line := range strings.Split(strings.TrimSpace(example), "\n") {
+	for line := range strings.SplitSeq(strings.TrimSpace(example), "\n") {
 		_, after, found := strings.Cut(rest, line+"\n")
 		if !found {
 			t.Fatalf("the recipe does not have this line, or not there: %s", line)
