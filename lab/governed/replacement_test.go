@@ -38,6 +38,7 @@ func TestReplacement(t *testing.T) {
 	t.Run("says which right is missing", h.replacementSaysWhichRightIsMissing)
 	install("--workloads", "--replacement")
 	t.Run("makes a successor elsewhere", h.replacementMakesASuccessor)
+	t.Run("asks its system by steps", h.replacementAsksItsSystem)
 	t.Run("waits and is cancelled", h.replacementIsCancelled)
 	t.Run("removes no copy of two", h.replacementRemovesNoCopyOfTwo)
 	t.Run("outlives its leader", h.replacementOutlivesItsLeader)
