@@ -14,6 +14,7 @@ func TestRabbitMQ(t *testing.T) {
 		"a node leaves":                   {files: []string{"healthy"}, question: node, answer: eviction.Allowed},
 		"a queue of two keeps its node":   {files: []string{"healthy"}, question: first, answer: eviction.Blocked, reasons: []string{"QuorumCritical"}, says: "audit"},
 		"a replica of a queue is away":    {files: []string{"healthy", "replica-down"}, question: node, answer: eviction.Blocked, reasons: []string{"QuorumCritical"}, says: "orders"},
+		"a replica of a stream is away":   {files: []string{"healthy", "stream-down"}, question: node, answer: eviction.Blocked, reasons: []string{"QuorumCritical"}, says: "events"},
 		"of a queue nothing is known":     {files: []string{"healthy", "queue-down"}, question: node, answer: eviction.Blocked, reasons: []string{eviction.FactMissing}},
 		"the cluster is partitioned":      {files: []string{"healthy", "partitioned"}, question: node, answer: eviction.Blocked, reasons: []string{"Partitioned"}, says: "rabbit@rabbitmq-server-0"},
 		"another node is away":            {files: []string{"lost"}, question: first, answer: eviction.Blocked, reasons: []string{"NoMajority", "QuorumCritical"}},
