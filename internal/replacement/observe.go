@@ -42,7 +42,7 @@ func (o *observation) carry() {
 		from = o.now
 	}
 	last := &o.Record
-	o.next = Record{Zone: o.Zone, Node: last.Node, NodeUID: last.NodeUID, Paused: o.paused != ""}
+	o.next = Record{Zone: cmp.Or(o.Zone, last.Zone), Node: last.Node, NodeUID: last.NodeUID, Paused: o.paused != ""}
 	for _, c := range last.Conditions {
 		cancelled := c.Type == NodeTainted && !o.CancelTime.IsZero() && !c.StartTime.After(o.CancelTime)
 		if cancelled || !slices.Contains(allConditions, c.Type) {

@@ -125,6 +125,21 @@ func TestConditions(t *testing.T) {
 	}
 }
 
+// The zone of a member whose pod is on no node, or on one that is gone, is the last that was known.
+func TestZones(t *testing.T) {
+	for name, test := range map[string]struct{ is, was, want string }{
+		"known":            {"a", "", "a"},
+		"not known by now": {"", "a", "a"},
+		"another":          {"b", "a", "b"},
+		"never known":      {"", "", ""},
+	} {
+		m, terms := member("m", inZone(test.is), func(m *Member) { m.Record.Zone = test.was }), automatic()
+		if record, _ := Observe(&m, &terms, noon); record.Zone != test.want {
+			t.Errorf("%s: %q, want %q", name, record.Zone, test.want)
+		}
+	}
+}
+
 func TestTaints(t *testing.T) {
 	const ignored = "example.com/ignored"
 	every := TaintRule{Key: "*", After: time.Hour}
