@@ -154,7 +154,7 @@ func (e *entry) complete(f *observation, counted *meter, now time.Time) (news bo
 		return false, counted
 	}
 	e.measure(f, counted.peak(), now)
-	news = e.last == nil || !equal(e.last, f.result)
+	news = e.last == nil || e.lasts.generation < f.version.generation || !equal(e.last, f.result) // what was said by another spec did not count
 	e.forget()
 	e.inflight, e.lasts, e.sent, e.ended = nil, f.version, f.sent, now
 	if f.result.Error == "" && !counted.keep() {

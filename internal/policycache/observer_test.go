@@ -118,9 +118,11 @@ func TestNewEvidenceIsReported(t *testing.T) {
 		look(0, 1)
 		look(0, 1)
 		look(1, 2) // the same of another epoch
+		source.Generation++
+		look(1, 3) // and by another spec
 		s.fails = errDown
-		look(1, 3)
-		look(1, 3)
+		look(1, 4)
+		look(1, 4)
 	})
 }
 
