@@ -72,9 +72,10 @@ type unhealthyPatch struct {
 	} `json:"status"`
 }
 
-// WriteUnhealthy writes which members of a policy are unhealthy. It insists on no version: nothing else writes that.
+// WriteUnhealthy writes which members of a policy are unhealthy, at the version that was looked at: what an earlier look has sent, or a manager that
+// leads no more, may arrive after what a later one has written.
 func (w *Replacements) WriteUnhealthy(ctx context.Context, policy *v1alpha1.EvictionPolicy, unhealthy []v1alpha1.UnhealthyMember) answers.Answer {
-	patch := unhealthyPatch{Metadata: patchMeta{UID: policy.UID}}
+	patch := unhealthyPatch{Metadata: patchMeta{UID: policy.UID, ResourceVersion: policy.ResourceVersion}}
 	patch.Status.Unhealthy = unhealthy
 	body, err := json.Marshal(patch)
 	if err != nil {

@@ -83,8 +83,10 @@ func (r *reconciler) write(ctx context.Context, policy *v1alpha1.EvictionPolicy,
 	}
 	answer := r.Act.WriteUnhealthy(ctx, policy, unhealthy)
 	switch answer.Code {
-	case answers.Accepted, answers.Gone, answers.Conflict:
+	case answers.Accepted, answers.Gone:
 		return reconcile.Result{RequeueAfter: after}, nil
+	case answers.Conflict: // it is another by now
+		return reconcile.Result{RequeueAfter: pause}, nil
 	case answers.RefusedByBudget, answers.RefusedForNow, answers.SeveralBudgets, answers.Denied, answers.NamespaceTerminating, answers.Forbidden,
 		answers.Unavailable, answers.Rejected:
 	}
