@@ -3,6 +3,7 @@ package repair
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -46,18 +47,24 @@ func (r *reconciler) gather(ctx context.Context, policy *v1alpha1.EvictionPolicy
 	return in, err
 }
 
-// requests are those of the policy, by the cache. Of those that are written down and that it does not have it is asked whether they are there.
-func (r *reconciler) requests(ctx context.Context, policy *v1alpha1.EvictionPolicy) ([]v1alpha1.ReplacementRequest, error) {
+// requestsBy are those of the policy that a reader has.
+func requestsBy(ctx context.Context, reader client.Reader, policy *v1alpha1.EvictionPolicy) ([]v1alpha1.ReplacementRequest, error) {
 	var list v1alpha1.ReplacementRequestList
-	if err := r.client.List(ctx, &list, client.InNamespace(policy.Namespace), client.UnsafeDisableDeepCopy); err != nil {
+	if err := reader.List(ctx, &list, client.InNamespace(policy.Namespace), client.UnsafeDisableDeepCopy); err != nil {
 		return nil, fmt.Errorf("listing requests: %w", err)
 	}
-	var all []v1alpha1.ReplacementRequest
+	return slices.DeleteFunc(list.Items, func(q v1alpha1.ReplacementRequest) bool { return q.Spec.Source.Name != policy.Name }), nil
+}
+
+// requests are those of the policy, by the cache. Of those that are written down and that it does not have it is asked whether they are there.
+func (r *reconciler) requests(ctx context.Context, policy *v1alpha1.EvictionPolicy) ([]v1alpha1.ReplacementRequest, error) {
+	all, err := requestsBy(ctx, r.client, policy)
+	if err != nil {
+		return nil, err
+	}
 	known := map[string]bool{}
-	for i := range list.Items {
-		if list.Items[i].Spec.Source.Name == policy.Name {
-			all, known[list.Items[i].Name] = append(all, list.Items[i]), true
-		}
+	for i := range all {
+		known[all[i].Name] = true
 	}
 	for i := range policy.Status.Unhealthy {
 		name := policy.Status.Unhealthy[i].Request

@@ -50,6 +50,12 @@ func (r *reconciler) reconcile(ctx context.Context, key reconcile.Request) (reco
 		return reconcile.Result{}, err
 	}
 	result := replacement.Repair(in)
+	if len(result.Requests) > 0 { // what others have requested meanwhile counts, which the cache may not have yet
+		if in.Requests, err = requestsBy(ctx, r.live, policy); err != nil {
+			return reconcile.Result{}, err
+		}
+		result = replacement.Repair(in)
+	}
 	for i := range result.Requests {
 		if answer := r.Act.Create(ctx, &result.Requests[i], policy); answer.Code != answers.Accepted && answer.Code != answers.Conflict {
 			refuse(&result, &result.Requests[i], &answer)

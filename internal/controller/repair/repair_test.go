@@ -1,0 +1,105 @@
+package repair
+
+import (
+	"context"
+	"log/slog"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"usher.sh/usher/api/v1alpha1"
+	"usher.sh/usher/internal/act"
+	"usher.sh/usher/internal/policycache"
+	"usher.sh/usher/internal/system/all"
+)
+
+var noon = time.Date(2026, 11, 27, 12, 0, 0, 0, time.UTC)
+
+// behind is a client whose cache has no requests yet.
+type behind struct{ client.Client }
+
+func (b behind) List(ctx context.Context, list client.ObjectList, options ...client.ListOption) error {
+	if _, requests := list.(*v1alpha1.ReplacementRequestList); requests {
+		return nil
+	}
+	return b.Client.List(ctx, list, options...)
+}
+
+// A request that was made by another client a moment ago is in flight, although the cache does not have it.
+func TestRequestsThatTheCacheLacksCount(t *testing.T) {
+	for name, test := range map[string]struct {
+		other string // the member that another request is for; "": none
+		want  int
+	}{
+		"none stands":                   {"", 1},
+		"one stands for another member": {"db-1", 1},
+		"one stands for the member":     {"db-0", 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			store := newStore(t)
+			if test.other != "" {
+				request := &v1alpha1.ReplacementRequest{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "by-anna", CreationTimestamp: metav1.NewTime(noon)}}
+				request.Spec = v1alpha1.ReplacementRequestSpec{
+					Requester: "person.usher.sh/anna", Source: v1alpha1.ReplacementSource{Kind: v1alpha1.SourceEvictionPolicy, Name: "db"},
+					Member: v1alpha1.ReplacementMember{Role: "replica", ID: test.other},
+				}
+				if err := store.Create(t.Context(), request); err != nil {
+					t.Fatal(err)
+				}
+			}
+			r := newReconciler(t, store)
+			if _, err := r.reconcile(t.Context(), reconcile.Request{NamespacedName: client.ObjectKey{Namespace: "shop", Name: "db"}}); err != nil {
+				t.Fatal(err)
+			}
+			var all v1alpha1.ReplacementRequestList
+			if err := store.List(t.Context(), &all); err != nil || len(all.Items) != test.want {
+				t.Errorf("%d requests, want %d; %v", len(all.Items), test.want, err)
+			}
+		})
+	}
+}
+
+// newStore has a policy whose member db-0 has no pod.
+func newStore(t *testing.T) client.Client {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, appsv1.AddToScheme, v1alpha1.AddToScheme} {
+		if err := add(scheme); err != nil {
+			t.Fatal(err)
+		}
+	}
+	set := &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "db"}}
+	set.Spec.Replicas, set.Spec.Template.Labels = new(int32(1)), map[string]string{"app": "db"}
+	policy := &v1alpha1.EvictionPolicy{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "db"}}
+	policy.Spec.System.Kubernetes = &v1alpha1.Kubernetes{}
+	policy.Spec.Repair = &v1alpha1.Repair{Mode: v1alpha1.RepairAutomatic, UnhealthyAfter: &metav1.Duration{}}
+	policy.Spec.Members = []v1alpha1.MemberSelector{{
+		Role: "replica", ID: "pod.name", Selector: metav1.LabelSelector{MatchLabels: map[string]string{"app": "db"}},
+		Provider: &v1alpha1.Provider{StatefulSet: &v1alpha1.StatefulSetProvider{}},
+	}}
+	return fake.NewClientBuilder().WithScheme(scheme).WithObjects(set, policy).
+		WithStatusSubresource(&v1alpha1.EvictionPolicy{}, &v1alpha1.ReplacementRequest{}).Build()
+}
+
+func newReconciler(t *testing.T, store client.Client) *reconciler {
+	t.Helper()
+	roles, err := all.Roles()
+	if err != nil {
+		t.Fatal(err)
+	}
+	now := func() time.Time { return noon }
+	cache := behind{store}
+	policies := policycache.New(cache, all.Kind, roles)
+	observer := policycache.NewObserver(policycache.ObserverConfig{Kind: all.Kind, Now: now, Log: slog.New(slog.DiscardHandler)})
+	return &reconciler{
+		Options: Options{Act: &act.Replacements{Client: cache}, Gatherer: &policycache.Gatherer{Policies: policies, Observer: observer, Live: store, Now: now}, Now: now},
+		client:  cache, live: store, looked: map[client.ObjectKey]time.Time{},
+	}
+}
