@@ -61,7 +61,7 @@ func (r *reconciler) reconcile(ctx context.Context, key reconcile.Request) (reco
 			refuse(&result, &result.Requests[i], &answer)
 		}
 	}
-	return r.write(ctx, policy, result.Unhealthy, next(&in, &result))
+	return r.write(ctx, policy, result.Unhealthy, next(r.Now(), &result))
 }
 
 // refuse says of a member that no request could be made for it, and why.
@@ -75,11 +75,11 @@ func refuse(result *replacement.RepairResult, request *v1alpha1.ReplacementReque
 }
 
 // next is when to look again if no event comes before.
-func next(in *replacement.RepairInput, result *replacement.RepairResult) time.Duration {
+func next(now time.Time, result *replacement.RepairResult) time.Duration {
 	if result.NextLook.IsZero() {
 		return unwatched
 	}
-	return min(unwatched, max(pause, result.NextLook.Sub(in.Now)))
+	return min(unwatched, max(pause, result.NextLook.Sub(now)))
 }
 
 // write writes what is unhealthy where that is not what the policy says, and looks again after a time.

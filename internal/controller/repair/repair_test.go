@@ -17,10 +17,28 @@ import (
 	"usher.sh/usher/api/v1alpha1"
 	"usher.sh/usher/internal/act"
 	"usher.sh/usher/internal/policycache"
+	"usher.sh/usher/internal/replacement"
 	"usher.sh/usher/internal/system/all"
 )
 
 var noon = time.Date(2026, 11, 27, 12, 0, 0, 0, time.UTC)
+
+func TestNextLook(t *testing.T) {
+	for name, test := range map[string]struct {
+		at   time.Time
+		want time.Duration
+	}{
+		"nothing is due":              {time.Time{}, unwatched},
+		"soon":                        {noon.Add(30 * time.Second), 30 * time.Second},
+		"later than is looked at all": {noon.Add(time.Hour), unwatched},
+		"at once":                     {noon.Add(time.Second), pause},
+		"while it was looked":         {noon.Add(-time.Second), pause},
+	} {
+		if got := next(noon, &replacement.RepairResult{NextLook: test.at}); got != test.want {
+			t.Errorf("%s: after %s, want %s", name, got, test.want)
+		}
+	}
+}
 
 // behind is a client whose cache has no requests yet.
 type behind struct{ client.Client }
