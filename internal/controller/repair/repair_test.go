@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"usher.sh/usher/api/v1alpha1"
@@ -36,6 +37,37 @@ func TestNextLook(t *testing.T) {
 	} {
 		if got := next(noon, &replacement.RepairResult{NextLook: test.at}); got != test.want {
 			t.Errorf("%s: after %s, want %s", name, got, test.want)
+		}
+	}
+}
+
+func TestTaintsChange(t *testing.T) {
+	node := func(change ...func(*corev1.Node)) *corev1.Node {
+		n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n", UID: "1"}}
+		n.Spec.Taints = []corev1.Taint{{Key: "slow", Effect: corev1.TaintEffectNoExecute, TimeAdded: new(metav1.NewTime(noon))}}
+		for _, c := range change {
+			c(n)
+		}
+		return n
+	}
+	for name, test := range map[string]struct {
+		change func(*corev1.Node)
+		want   bool
+	}{
+		"nothing":           {func(*corev1.Node) {}, false},
+		"its status":        {func(n *corev1.Node) { n.Status.Phase = "x" }, false},
+		"a taint is put on": {func(n *corev1.Node) { n.Spec.Taints = append(n.Spec.Taints, corev1.Taint{Key: "other"}) }, true},
+		"it is taken off":   {func(n *corev1.Node) { n.Spec.Taints = nil }, true},
+		"another key":       {func(n *corev1.Node) { n.Spec.Taints[0].Key = "other" }, true},
+		"another effect":    {func(n *corev1.Node) { n.Spec.Taints[0].Effect = corev1.TaintEffectNoSchedule }, true},
+		"taken off and put on again unseen": {func(n *corev1.Node) {
+			n.Spec.Taints[0].TimeAdded = new(metav1.NewTime(noon.Add(time.Minute)))
+		}, true},
+		"it is cordoned":  {func(n *corev1.Node) { n.Spec.Unschedulable = true }, true},
+		"it is made anew": {func(n *corev1.Node) { n.UID = "2" }, true},
+	} {
+		if got := taintsChange().Update(event.UpdateEvent{ObjectOld: node(), ObjectNew: node(test.change)}); got != test.want {
+			t.Errorf("%s: wakes %t, want %t", name, got, test.want)
 		}
 	}
 }

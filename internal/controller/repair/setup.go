@@ -76,7 +76,8 @@ func taintsChange() predicate.Predicate {
 			return true
 		}
 		for i := range before.Spec.Taints {
-			if !before.Spec.Taints[i].MatchTaint(&after.Spec.Taints[i]) {
+			was, is := &before.Spec.Taints[i], &after.Spec.Taints[i]
+			if !was.MatchTaint(is) || !was.TimeAdded.Equal(is.TimeAdded) {
 				return true
 			}
 		}
