@@ -122,7 +122,7 @@ func (w *world) recreate(p planned) {
 			OwnerReferences: owners(p.pod),
 		},
 		Spec:   corev1.PodSpec{NodeName: w.schedule(p.pod), TerminationGracePeriodSeconds: &grace},
-		Status: corev1.PodStatus{Phase: corev1.PodRunning},
+		Status: corev1.PodStatus{Phase: corev1.PodPending},
 	}
 	if w.dice.IntN(100) < w.odds.foreign {
 		pod.Spec.EvictionResponders = []corev1.EvictionResponder{{Name: foreignResponder, Priority: new(int32(evictionrequest.ResponderPriority + 1))}}
@@ -165,6 +165,7 @@ func (w *world) run(p planned) {
 	if w.expelled(p.pod) {
 		w.note("kubelet: the process of %s ends at once: its member was removed", p.pod)
 		w.crashed[p.pod] = true
+		w.probe(p.pod)
 		return
 	}
 	w.note("kubelet: the process of %s begins", p.pod)
@@ -187,6 +188,9 @@ func (w *world) probe(name string) {
 		ready = corev1.ConditionTrue
 	}
 	pod = duplicate(pod)
+	if w.podLives[name] == runs {
+		pod.Status.Phase = corev1.PodRunning
+	}
 	pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: ready, LastTransitionTime: metav1.Now()}}
 	w.store.put(pod)
 }

@@ -44,9 +44,15 @@ func (w *world) join(pod string) error {
 
 func (w *world) createNode(pod string) error {
 	name := w.machines[pod].node
-	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{corev1.LabelHostname: name}}}
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{corev1.LabelHostname: name, corev1.LabelTopologyZone: w.zoneOf(pod)}}}
 	node.Status = w.nodeStatus(pod, corev1.ConditionTrue)
 	return w.store.create(node)
+}
+
+// zoneOf is the zone in which a member is: its machines are all in one.
+func (w *world) zoneOf(pod string) string {
+	at := slices.IndexFunc(w.site.members(), func(p planned) bool { return p.pod == pod })
+	return []string{"a", "b", "c"}[at%3]
 }
 
 func (w *world) nodeStatus(pod string, ready corev1.ConditionStatus) corev1.NodeStatus {
