@@ -34,6 +34,7 @@ func (c *connection) List(ctx context.Context, into client.ObjectList, o ...clie
 }
 
 func (c *connection) Create(ctx context.Context, object client.Object, _ ...client.CreateOption) error {
+	c.replica.checkRepair(object)
 	return c.write(ctx, "create", whole, object, func() error {
 		created := duplicate(object)
 		if err := c.replica.world.store.create(created); err != nil {
@@ -111,10 +112,11 @@ func (c *connection) merge(ctx context.Context, object client.Object, patch clie
 	}
 	w := c.replica.world
 	key := client.ObjectKeyFromObject(object)
-	if unchanged(w.store.get(kindOf(object), key), p, body) || restates(object, p, body) || kindOf(object) == policies && c.replica.ages(key, p, body) {
+	if unchanged(w.store.get(kindOf(object), key), p, body) || restates(object, p, body) || taintedInTime(w.store.get(kindOf(object), key), p, body) || kindOf(object) == policies && c.replica.ages(key, p, body) {
 		ctx = context.WithValue(ctx, unwokenKey, false)
 	}
-	return c.write(ctx, "patch", p, object, func() error {
+	c.replica.checkUnhealthy(kindOf(object), p, body)
+	err = c.write(ctx, "patch", p, object, func() error {
 		w.audit(kindOf(object), p, body)
 		w.checkExpiry(key, kindOf(object), p, body)
 		w.checkLabelGoes(ctx, kindOf(object), key, body)
@@ -126,6 +128,10 @@ func (c *connection) merge(ctx context.Context, object client.Object, patch clie
 		fill(object, changed)
 		return nil
 	})
+	if item, ok := ctx.Value(workKey).(work); ok && item.controller == repairController && c.replica.look != nil {
+		c.replica.look.refused = err != nil
+	}
+	return err
 }
 
 // applicable is an apply configuration made from a tree.

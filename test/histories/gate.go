@@ -104,6 +104,9 @@ func (w *world) open(call *waiting, f fate) {
 
 // call is one that leaves a replica.
 func (r *replica) call(ctx context.Context, label string, m manner, effect func() error) error {
+	if item, ok := ctx.Value(workKey).(work); ok && item.controller == repairController && r.look != nil {
+		r.look.looks = true
+	}
 	err := r.world.call(ctx, r, r.name+" "+taskOf(ctx)+label, m, effect)
 	if item, ok := ctx.Value(workKey).(work); ok && (errors.Is(err, errLost) || apierrors.IsConflict(err)) {
 		r.world.mu.Lock()

@@ -71,7 +71,7 @@ func RunWithout(seed uint64, watches ...string) Result {
 func newWorld(ctx context.Context, seed uint64) *world {
 	w := &world{
 		ctx: ctx, seed: seed, dice: rand.New(rand.NewPCG(seed, 1)), begun: time.Now(), ticked: time.Now(),
-		podLives: map[string]life{}, crashed: map[string]bool{}, ghosts: map[string]ghost{}, ends: map[types.UID]time.Time{}, revived: map[string]time.Time{}, kept: map[string]time.Time{}, machines: map[string]*machine{}, replacing: map[string]bool{}, fresh: map[string]bool{},
+		podLives: map[string]life{}, crashed: map[string]bool{}, ghosts: map[string]ghost{}, ends: map[types.UID]time.Time{}, revived: map[string]time.Time{}, kept: map[string]time.Time{}, machines: map[string]*machine{}, replacing: map[string]bool{}, fresh: map[string]bool{}, health: map[string]*health{},
 		regime: newRegime(), jobs: make(chan func()), safety: safety{needed: map[string]needed{}, let: map[string]string{}, crashes: map[string]time.Time{}},
 	}
 	w.store = newStore(time.Now)
@@ -169,6 +169,7 @@ func (w *world) conclude() {
 		w.settle(5 * time.Minute)
 	}
 	w.checkReplacements()
+	w.checkRepairs()
 	if time.Since(w.store.dropped[policies]) < labelsStay { // a policy that was held while its members settle
 		w.settle(labelsStay)
 	}
@@ -201,6 +202,9 @@ func (w *world) endTroubles() {
 	}
 	w.repair()
 	w.safety.changed(w, accident, "repair")
+	if w.repairing != nil {
+		w.setRepair(v1alpha1.RepairAutomatic, false)
+	}
 	for i, r := range w.replicas {
 		r.ahead = 0
 		clear(r.cache.hung)

@@ -45,6 +45,7 @@ func (w *world) spec(r regime) v1alpha1.EvictionPolicySpec {
 	if r.renamed {
 		rename(&spec)
 	}
+	spec.Repair = w.repairing.DeepCopy()
 	if r.audited {
 		spec.Mode = v1alpha1.ModeAudit
 	}
@@ -81,7 +82,11 @@ func (w *world) createPolicy(name string) {
 		r = w.regime
 	}
 	w.relax()
+	w.doubtRepair()
 	policy := &v1alpha1.EvictionPolicy{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}, Spec: w.spec(r)}
+	if name != firstPolicy {
+		policy.Spec.Repair = nil
+	}
 	if err := w.store.create(policy); err != nil {
 		w.note("  answered: %v", err)
 	}
@@ -91,6 +96,7 @@ func (w *world) createPolicy(name string) {
 func (w *world) deletePolicy(name string) {
 	if policy := w.policy(name); policy != nil {
 		w.relax()
+		w.doubtRepair()
 		w.store.remove(policy)
 		w.relax()
 	}
@@ -118,6 +124,7 @@ func (w *world) editPolicy(edit func(*v1alpha1.EvictionPolicySpec)) {
 // reform has firstPolicy say what its owner wants of it now.
 func (w *world) reform(change func(*regime)) {
 	w.relax()
+	w.doubtRepair()
 	staging := w.regime.staging
 	change(&w.regime)
 	if w.odds.hangs > 0 && !w.calm {

@@ -78,7 +78,9 @@ func restates(object client.Object, p part, body []byte) bool {
 func (w *world) replaceDestroyed() {
 	for _, pod := range w.destroyed() {
 		w.deleteNode(pod)
-		w.requestReplacement("last-"+pod, pod)
+		if w.repairing == nil {
+			w.requestReplacement("last-"+pod, pod)
+		}
 	}
 }
 

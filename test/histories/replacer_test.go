@@ -32,6 +32,18 @@ func TestReplacedExcuses(t *testing.T) {
 		{"another has the last copy", func(d *departure) { d.system.disks = map[string]string{"a": "the last copy"} }, false},
 		{"the successor of another has not begun", func(d *departure) { d.replacing["a"] = true }, true},
 		{"its own has not", func(d *departure) { d.replacing["b"] = true }, false},
+		{"two may be replaced at a time", func(d *departure) {
+			d.replacing["a"] = true
+			d.repairing = &v1alpha1.Repair{MaxInFlight: &v1alpha1.MaxInFlight{Members: new(int32(2))}}
+		}, false},
+		{"and the successors of two have not begun", func(d *departure) {
+			d.replacing["a"], d.replacing["c"] = true, true
+			d.repairing = &v1alpha1.Repair{MaxInFlight: &v1alpha1.MaxInFlight{Members: new(int32(2))}}
+		}, true},
+		{"two zones may have some", func(d *departure) {
+			d.replacing["a"] = true
+			d.repairing = &v1alpha1.Repair{MaxInFlight: &v1alpha1.MaxInFlight{Zones: new(int32(2))}}
+		}, true},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {

@@ -28,6 +28,7 @@ import (
 	requestcontroller "usher.sh/usher/internal/controller/evictionrequest"
 	"usher.sh/usher/internal/controller/expiry"
 	"usher.sh/usher/internal/controller/policy"
+	"usher.sh/usher/internal/controller/repair"
 	"usher.sh/usher/internal/controller/replacement"
 	"usher.sh/usher/internal/controller/responder"
 	"usher.sh/usher/internal/controller/wiring"
@@ -65,6 +66,8 @@ type replica struct {
 	refused     map[string]time.Time                // when the last eviction of a pod failed: it is tried again after a pause, or at an event
 	origins     map[uintptr]string                  // of evidence: whose word it is
 	evidence    map[snapshot.Key]*eviction.Evidence // by which policies were reconciled last
+	look        *repairLook                         // the look of the repair controller that goes on; nil: none
+	outdated    bool                                // what the system had said was too old to count at the last such look
 	stop        context.CancelFunc
 	ctx         context.Context //nolint:containedctx // the life of a process
 }
@@ -133,6 +136,7 @@ func (r *replica) declare(mgr *process) []wiring.Controller {
 		replacement.Controllers(mgr, replacement.Options{
 			Act: &act.Replacements{Client: mgr.client}, Governed: r.act, Gatherer: r.gatherer, Self: self, Now: r.now,
 		}),
+		[]wiring.Controller{repair.Controller(mgr, repair.Options{Act: &act.Replacements{Client: mgr.client}, Gatherer: r.gatherer, Now: r.now})},
 	)
 }
 

@@ -116,6 +116,9 @@ func (h shortDeadline) Observe(ctx context.Context, members []system.Member) (*e
 	ctx, cancel := sooner(ctx)
 	defer cancel()
 	said, err := h.System.Observe(ctx, members)
+	if l := h.replica.look; l != nil {
+		l.asked = true
+	}
 	if err == nil {
 		h.replica.remember(said, h.name)
 	}

@@ -36,6 +36,7 @@ type odds struct {
 	bare       int // how often a namespace loses its label
 	machines   int // how often machines are lost
 	replaced   int // how often they are destroyed; 0: members have no volumes of their own
+	repaired   int // how often policies change their mind about repair; 0: nothing repairs
 }
 
 // theme is what a history is mostly about: what goes wrong rarely by itself hardly ever meets what else it takes.
@@ -64,6 +65,9 @@ var (
 	wonders  = trade{"asker", (*person).asker}
 	rolls    = trade{"roller", (*person).roller}
 	shutdown = trade{"shutdown", (*person).shutdown}
+	cancels  = trade{"canceller", (*person).cancel}
+	soils    = trade{"tainting", (*person).taint}
+	cordons  = trade{"cordoner", (*person).cordon}
 
 	allTrades = []trade{drains, drains, asks, asks, leaves, keeps, deletes, taints, wonders, rolls}
 	anySite   = []func(*world) site{newArango, newArango, newEtcd, newEtcd, newHTTPSite, newFloor, newStaying}
@@ -71,6 +75,9 @@ var (
 
 // replacements is the theme whose members have local volumes.
 const replacements = "members that are replaced"
+
+// repairs is the theme whose policy has members replaced that are unhealthy.
+const repairs = "members that are repaired"
 
 // themes are drawn with equal chances.
 var themes = []theme{
@@ -113,20 +120,30 @@ var themes = []theme{
 		o.force = draw(0, 0, 50)
 		o.machines, o.replaced, o.accidents, o.haste, o.linger, o.kills = draw(1, 2), draw(1, 2), draw(0, 0, 1), draw(1, 3), draw(0, 20), draw(0, 0, 1)
 	}},
+	{name: repairs, sites: []func(*world) site{newEtcd, newEtcd, newHTTPSite}, trades: []trade{soils, soils, cordons, cancels, replaced, drains, keeps}, odds: func(o *odds, draw func(...int) int) {
+		o.repaired, o.force, o.reorder = draw(1, 1, 2), draw(0, 0, 50), draw(0, 0, 10)
+		o.machines, o.replaced, o.accidents, o.haste, o.linger, o.kills = draw(1, 2), draw(1, 2), draw(0, 1, 1), draw(1, 3), draw(0, 20), draw(0, 1, 2)
+	}},
 	{name: "machines that are lost", sites: anySite, trades: []trade{drains, asks, leaves, taints, deletes}, odds: func(o *odds, draw func(...int) int) {
 		o.machines, o.accidents, o.haste, o.linger, o.kills = draw(1, 3), draw(0, 0, 1), draw(0, 1, 3), draw(0, 20), draw(0, 0, 1)
 	}},
 }
 
-// drawTheme draws what a history is about. Of replacements it is about members that are replaced, which others know nothing of.
+// drawTheme draws what a history is about. Without a watch of the controllers of replacements, or of repair, it is about those, of which others know
+// nothing.
 func (w *world) drawTheme(without []string) {
 	draw := func(values ...int) int { return values[w.dice.IntN(len(values))] }
 	w.theme = themes[w.dice.IntN(len(themes))]
-	if slices.ContainsFunc(without, func(watch string) bool { return strings.HasPrefix(watch, "replac") }) {
-		w.theme = themes[slices.IndexFunc(themes, func(t theme) bool { return t.name == replacements })]
+	for name, prefix := range map[string]string{replacements: "replac", repairs: repairController} {
+		if slices.ContainsFunc(without, func(watch string) bool { return strings.HasPrefix(watch, prefix) }) {
+			w.theme = themes[slices.IndexFunc(themes, func(t theme) bool { return t.name == name })]
+		}
 	}
 	w.odds = odds{delivery: draw(1, 3, 8), slow: draw(0, 0, 50), lost: draw(0, 0, 10), late: draw(0, 0, 10)}
 	w.theme.odds(&w.odds, draw)
+	if w.odds.repaired > 0 {
+		w.repairing = drawRepair(w.dice)
+	}
 }
 
 func everything(o *odds, draw func(...int) int) {

@@ -30,6 +30,7 @@ func (w *world) trouble() []option {
 	add(8*w.odds.machines, w.fence)
 	add(2*w.odds.machines, w.boot)
 	add(4*w.odds.replaced, w.destroy)
+	add(2*w.odds.repaired, w.amendRepair)
 	add(2*w.odds.kills, w.kill)
 	add(4*w.odds.kills, w.restart)
 	add(3*w.odds.leaders, w.elect)

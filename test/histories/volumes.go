@@ -2,6 +2,8 @@ package histories
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -227,20 +229,26 @@ func (w *world) processRuns(pod string) bool {
 	return haunted || w.podLives[pod] == runs && !w.crashed[pod]
 }
 
-// checkClaimGoes: a claim is deleted only when no process can use its volume any more, when nothing is lost with the disk, and of one member at a
-// time. What happened after the system was asked cannot be known.
+// checkClaimGoes: a claim is deleted only when no process can use its volume any more, when nothing is lost with the disk, and of no more members at
+// a time than may be. What happened after the system was asked cannot be known.
 func (w *world) checkClaimGoes(key snapshot.Key) {
 	pod := strings.TrimPrefix(key.Name, volumeName+"-")
 	if w.processRuns(pod) {
 		w.fail("REPLACED", "claim %s is deleted, and a process of %s runs", key.Name, pod)
 	}
 	w.checkDisk(pod, "claim "+key.Name+" is deleted")
-	for other := range w.replacing {
-		if other != pod {
-			w.fail("REPLACED", "claim %s is deleted while the successor of %s has not begun", key.Name, other)
-		}
-	}
 	w.replacing[pod] = true
+	if most := w.mostReplaced(); len(w.replacing) > most {
+		w.fail("REPLACED", "claim %s is deleted while successors have not begun, of %s, and %d may be replaced at a time", key.Name, slices.Sorted(maps.Keys(w.replacing)), most)
+	}
+}
+
+// mostReplaced is how many members may be replaced at a time.
+func (w *world) mostReplaced() int {
+	if w.repairing == nil || w.repairing.MaxInFlight == nil || w.repairing.MaxInFlight.Members == nil {
+		return 1
+	}
+	return int(*w.repairing.MaxInFlight.Members)
 }
 
 // checkDisk fails where the disk of a member must not be lost.

@@ -77,6 +77,9 @@ func (r *replica) receive(e event) {
 		after, _ := e.after.(*corev1.Pod)
 		r.gatherer.Ended(r.ctx, before, after)
 	}
+	if r.look != nil {
+		r.look.see()
+	}
 	if r.leads {
 		r.wake(e)
 	}
@@ -247,8 +250,10 @@ func (r *replica) reconcile(item work) {
 	ctx := context.WithValue(context.WithValue(r.ctx, beganKey, time.Now()), taskKey, fmt.Sprintf("#%d %s/%s: ", r.world.tasks, item.controller, item.key.Name))
 	ctx = context.WithValue(ctx, workKey, item)
 	r.world.note("%s looks at %s/%s (#%d)", r.name, item.controller, item.key.Name, r.world.tasks)
+	r.beginsRepair(item)
 	r.world.spawn(func() {
 		result, err := r.reconcilers[item.controller](ctx, reconcile.Request{NamespacedName: item.key})
+		r.endsRepair(item, err)
 		r.done(item, result, err)
 	})
 }

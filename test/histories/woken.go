@@ -25,6 +25,7 @@ import (
 	"usher.sh/usher/internal/eviction"
 	"usher.sh/usher/internal/evictionrequest"
 	"usher.sh/usher/internal/observe"
+	"usher.sh/usher/internal/replacement"
 	"usher.sh/usher/internal/snapshot"
 )
 
@@ -77,7 +78,16 @@ func (w *world) reconcileAll(r *replica, which func(controller string, key recon
 			}
 			ctx := context.WithValue(r.ctx, taskKey, fmt.Sprintf("(unwoken) %s/%s: ", c.Name, key.Name))
 			ctx = context.WithValue(ctx, unwokenKey, true)
-			if !w.await(func() { _, _ = c.Reconcile(ctx, key) }) || r.dead {
+			item := work{c.Name, key.NamespacedName}
+			if c.Name == repairController { // what it sees counts
+				ctx = context.WithValue(ctx, workKey, item)
+				r.beginsRepair(item)
+			}
+			look := func() {
+				_, err := c.Reconcile(ctx, key)
+				r.endsRepair(item, err)
+			}
+			if !w.await(look) || r.dead {
 				return false
 			}
 		}
@@ -94,7 +104,7 @@ func (r *replica) looksSoon(item work) bool {
 	failed := time.Since(r.failed[item]) <= writePause
 	relabels := item.controller == policyController && time.Since(r.failed[labels]) <= writePause
 	r.world.mu.Unlock()
-	return queued && (time.Until(at) <= pause || failed || r.expires(item, at) || r.outlasts(item, at) || polls(item, at)) || relabels || time.Since(r.refused[item.key.Name]) <= evictPause
+	return queued && (time.Until(at) <= pause || failed || r.expires(item, at) || r.outlasts(item, at) || polls(item, at) || r.renews(item, at)) || relabels || time.Since(r.refused[item.key.Name]) <= evictPause
 }
 
 // expires reports whether a key is the request of a drain, at which the manager looks again when the drain's last sign of life is over. That a
@@ -111,6 +121,12 @@ func (r *replica) expires(item work, at time.Time) bool {
 // polls reports whether a key is a replacement, at which the manager looks again since no watch shows claims, volumes, StatefulSets and Leases.
 func polls(item work, at time.Time) bool {
 	return item.controller == "replacement" && time.Until(at) <= blockedPause
+}
+
+// renews reports whether a key is a policy whose members are repaired, at which the manager looks again after the least pause, or within a
+// minute where what its system had said was too old to count at the last look: that it says the same again is no event.
+func (r *replica) renews(item work, at time.Time) bool {
+	return item.controller == repairController && (time.Until(at) <= repairPause || r.outdated && time.Until(at) <= time.Minute)
 }
 
 // outlasts reports whether a key is a pod at which the responder looks again since it is blocked, and that it has waited for a step of a pod that
@@ -142,6 +158,8 @@ const (
 	writePause = 10 * time.Second
 	// evictPause is the longest after an eviction that was refused, from when on it is tried again.
 	evictPause = time.Minute
+	// repairPause is the least between two looks at the members of a policy.
+	repairPause = 2 * time.Second
 	// blockedPause is the longest between two looks at a pod that is blocked.
 	blockedPause = 10 * time.Second
 	// goneStepCounts is for how long a step counts whose pod is gone, from when it was asked for last.
@@ -283,6 +301,31 @@ func sameStatus(policy *v1alpha1.EvictionPolicy, body []byte, leaveOut func(*v1a
 	leaveOut(&before)
 	leaveOut(&after)
 	return cmp.Diff(before, after) == ""
+}
+
+// taintedInTime reports whether a patch of a policy's status says only that members have been on tainted nodes for long enough for which that leads to
+// nothing: it does not count, or a request stands. The manager looks for that within a minute.
+func taintedInTime(object client.Object, p part, body []byte) bool {
+	policy, ok := object.(*v1alpha1.EvictionPolicy)
+	var patch struct {
+		Status struct{ Unhealthy []v1alpha1.UnhealthyMember }
+	}
+	if !ok || p != status || policy.Spec.Repair == nil || json.Unmarshal(body, &patch) != nil || len(patch.Status.Unhealthy) == 0 {
+		return false
+	}
+	without := func(all []v1alpha1.UnhealthyMember) map[string]v1alpha1.UnhealthyMember {
+		members := map[string]v1alpha1.UnhealthyMember{}
+		for _, u := range all {
+			if u.Request != "" || !counts(policy.Spec.Repair, replacement.NodeTainted) {
+				u.Conditions = slices.DeleteFunc(slices.Clone(u.Conditions), func(c v1alpha1.MemberCondition) bool {
+					return c.Type == v1alpha1.MemberConditionType(replacement.NodeTainted)
+				})
+			}
+			members[u.ID] = u
+		}
+		return members
+	}
+	return equality.Semantic.DeepEqual(without(policy.Status.Unhealthy), without(patch.Status.Unhealthy))
 }
 
 // seen is the part of a status that says what is seen, but for words and times.

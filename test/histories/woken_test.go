@@ -91,3 +91,37 @@ func TestOutlasts(t *testing.T) {
 		})
 	}
 }
+
+// TestTaintedInTime checks what of a policy's status repair may write without an event: that a member is tainted by now, where that leads to nothing.
+func TestTaintedInTime(t *testing.T) {
+	policy := func(conditions string, request string) *v1alpha1.EvictionPolicy {
+		p := &v1alpha1.EvictionPolicy{Spec: v1alpha1.EvictionPolicySpec{Repair: &v1alpha1.Repair{}}}
+		if conditions != "" {
+			p.Spec.Repair.UnhealthyConditions = []v1alpha1.MemberConditionType{v1alpha1.MemberConditionType(conditions)}
+		}
+		p.Status.Unhealthy = []v1alpha1.UnhealthyMember{{Role: "m", ID: "a", Request: request}}
+		return p
+	}
+	const (
+		tainted = `{"status": {"unhealthy": [{"role": "m", "id": "a", "conditions": [{"type": "NodeTainted", "startTime": "2026-01-01T00:00:26Z"}]}]}}`
+		same    = `{"status": {"unhealthy": [{"role": "m", "id": "a", "request": "q", "conditions": [{"type": "NodeTainted", "startTime": "2026-01-01T00:00:26Z"}]}]}}`
+		failing = `{"status": {"unhealthy": [{"role": "m", "id": "a", "request": "q", "conditions": [{"type": "PodFailing", "startTime": "2026-01-01T00:00:26Z"}]}]}}`
+		another = `{"status": {"unhealthy": [{"role": "m", "id": "a", "request": "q"}, {"role": "m", "id": "b"}]}}`
+	)
+	for _, c := range []struct {
+		name   string
+		policy *v1alpha1.EvictionPolicy
+		patch  string
+		want   bool
+	}{
+		{"it counts", policy("", ""), tainted, false},
+		{"it does not count", policy("PodFailing", ""), tainted, true},
+		{"a request stands", policy("", "q"), same, true},
+		{"something else is wrong", policy("", "q"), failing, false},
+		{"another member is unhealthy", policy("", "q"), another, false},
+	} {
+		if got := taintedInTime(c.policy, status, []byte(c.patch)); got != c.want {
+			t.Errorf("%s: %t, want %t", c.name, got, c.want)
+		}
+	}
+}

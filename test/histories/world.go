@@ -14,6 +14,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"usher.sh/usher/api/v1alpha1"
 )
 
 // namespace is where everything happens.
@@ -55,8 +57,11 @@ type world struct {
 	draws     uint64
 	tight     bool // a budget allows no disruption
 	regime    regime
-	focus     string // the role that people are after
-	quiet     bool   // no removal is requested any more
+	repairing *v1alpha1.Repair   // what the first policy says of the repair of its members; nil: nothing
+	health    map[string]*health // of members, by the looks of repair
+	endings   int                // how many events of requests for replacements were taken note of
+	focus     string             // the role that people are after
+	quiet     bool               // no removal is requested any more
 
 	admissions int
 
@@ -275,7 +280,7 @@ func (w *world) audit(k kind, p part, body []byte) {
 	if json.Unmarshal(body, &patch) != nil {
 		return
 	}
-	for _, field := range []string{"epoch", "leaving", "preparations", "emptied", "replacing"} {
+	for _, field := range []string{"epoch", "leaving", "preparations", "emptied", "replacing", "unhealthy"} {
 		if _, writes := patch.Status[field]; writes && patch.Metadata.ResourceVersion == "" {
 			w.fail("PRECONDITION", "%s of a policy's status is written without a version", field)
 		}
