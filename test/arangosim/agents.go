@@ -126,15 +126,15 @@ func (c *Cluster) written() {
 func (c *Cluster) agentConfig(p *process) map[string]any {
 	pool, active, acked := map[string]any{}, []any{}, map[string]any{}
 	for _, other := range c.of(agent) {
-		pool[other.id] = "tcp://" + other.host
+		pool[other.id] = other.endpoint()
 		active = append(active, other.id)
 		acked[other.id] = map[string]any{"lastAckedTime": 0.25 + float64(other.sinceContact), "lastAckedIndex": other.log}
 	}
 	answer := map[string]any{
-		"term": p.term, "leaderId": p.leader, "commitIndex": p.commit, "engine": "rocksdb", "version": "3.11.14",
+		"term": p.term, "leaderId": p.leader, "commitIndex": p.commit, "engine": c.engine, "version": c.version,
 		"configuration": map[string]any{
 			"id": p.id, "pool": pool, "active": active, "agency size": len(pool), "pool size": len(pool),
-			"endpoint": "tcp://" + p.host, "min ping": 1, "max ping": maxPing, "timeoutMult": 1, "supervision": true,
+			"endpoint": p.endpoint(), "min ping": 1, "max ping": maxPing, "timeoutMult": 1, "supervision": true,
 		},
 	}
 	if p.leader == p.id {

@@ -20,6 +20,9 @@ type Config struct {
 	KeepJobs int
 	// Restart is for how many ticks an agent is away that was asked to shut down. Default: 3.
 	Restart int
+	// Host is where the n-th server of a kind (AGNT, PRMR, CRDN, SNGL) listens, as HOST:PORT; nil: a name that is made of its id, or in a dump what
+	// that says.
+	Host func(kind string, n int) string
 }
 
 // kind is what a process is.
@@ -37,7 +40,9 @@ type process struct {
 	id   string
 	kind kind
 	host string // HOST:PORT
-	up   bool
+	// scheme is how it says that others speak to it: tcp or ssl.
+	scheme string
+	up     bool
 	// ending: it was asked to shut down and does so at the next tick; back is in how many ticks it starts again, 0: never.
 	ending bool
 	back   int
@@ -71,23 +76,35 @@ type Cluster struct {
 	faults    []*Fault
 	forgetful bool // moves of shards that fail are forgotten
 	requests  []string
+	renewed   int // servers that were made in the place of others
+	// version and engine are what servers say of themselves.
+	version, engine string
 }
 
-// New makes a deployment in good health, without collections.
-func New(config Config) *Cluster {
+// empty makes a deployment without servers, and without a state.
+func empty(config Config) *Cluster {
 	c := &Cluster{
 		config: config, tree: tree{}, now: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), jobs: 1000,
-		ended: map[string]int{}, acked: map[string]int{}, gone: map[string]bool{},
+		ended: map[string]int{}, acked: map[string]int{}, gone: map[string]bool{}, version: "3.11.14", engine: "rocksdb",
 	}
 	c.config.KeepJobs = cmp.Or(config.KeepJobs, 100)
 	c.config.Restart = cmp.Or(config.Restart, 3)
+	return c
+}
+
+// failoverLeader is where the agency names the leader of an active failover deployment.
+const failoverLeader = "Plan/AsyncReplication/Leader"
+
+// New makes a deployment in good health, without collections.
+func New(config Config) *Cluster {
+	c := empty(config)
 	c.add(agent, config.Agents)
 	c.plant()
 	c.add(dbserver, config.DBServers)
 	c.add(coordinator, config.Coordinators)
 	c.add(single, config.Singles)
 	if config.Singles > 0 {
-		c.tree.set("Plan/AsyncReplication/Leader", ID(string(single), 0))
+		c.tree.set(failoverLeader, ID(string(single), 0))
 		c.acked[""] = 1
 		for _, p := range c.of(single) {
 			p.disk[""] = 1
@@ -116,21 +133,46 @@ func ID(kind string, n int) string { return fmt.Sprintf("%s-%c", kind, 'a'+n) }
 
 func (c *Cluster) add(k kind, count int) {
 	for n := range count {
-		c.join(k, ID(string(k), n), strings.ToLower(ID(string(k), n))+".db.svc:8529")
+		c.join(&process{id: ID(string(k), n), kind: k, host: c.host(k, n), scheme: tcp})
 	}
 }
 
-// join makes a process and, unless it is an agent, registers it in the agency.
-func (c *Cluster) join(k kind, id, host string) {
-	p := &process{id: id, kind: k, host: host, up: true, disk: map[string]int{}}
+const tcp = "tcp"
+
+// host is where the n-th server of a kind listens.
+func (c *Cluster) host(k kind, n int) string {
+	if c.config.Host != nil {
+		return c.config.Host(string(k), n)
+	}
+	return strings.ToLower(ID(string(k), n)) + ".db.svc:8529"
+}
+
+func (p *process) endpoint() string { return p.scheme + "://" + p.host }
+
+// web is what HTTP calls its scheme.
+func (p *process) web() string {
+	if p.scheme == tcp {
+		return "http"
+	}
+	return "https"
+}
+
+// lists are where the servers of a kind are planned, and reported; agents are not.
+var lists = map[kind]string{dbserver: "DBServers", coordinator: "Coordinators", single: "Singles"}
+
+// join starts a process with an empty disk and, unless it is an agent, registers it in the agency.
+func (c *Cluster) join(p *process) {
+	p.up, p.disk = true, map[string]int{}
 	c.enlist(p)
-	list := map[kind]string{dbserver: "DBServers", coordinator: "Coordinators", single: "Singles"}[k]
+	list := lists[p.kind]
 	if list == "" {
 		return
 	}
-	c.tree.set("Plan/"+list+"/"+id, "none")
-	c.tree.set("Current/ServersRegistered/"+id, map[string]any{"endpoint": "tcp://" + host})
-	c.tree.set("Target/MapUniqueToShortID/"+id, map[string]any{"ShortName": list + "-" + id, "TransactionID": len(c.processes)})
+	c.tree.set("Plan/"+list+"/"+p.id, "none")
+	c.tree.set("Current/"+list+"/"+p.id, "none")
+	c.tree.set("Current/ServersKnown/"+p.id, map[string]any{"rebootId": 1})
+	c.tree.set("Current/ServersRegistered/"+p.id, map[string]any{"endpoint": p.endpoint()})
+	c.tree.set("Target/MapUniqueToShortID/"+p.id, map[string]any{"ShortName": list + "-" + p.id, "TransactionID": len(c.processes)})
 	c.setHealth(p, "GOOD")
 }
 
@@ -139,14 +181,16 @@ func (c *Cluster) enlist(p *process) {
 	slices.SortFunc(c.processes, func(a, b *process) int { return strings.Compare(a.id, b.id) })
 }
 
-// remove takes a server out of the agency for good.
+// remove takes a server out of the agency for good, as a coordinator does.
 func (c *Cluster) remove(p *process) {
 	for _, path := range []string{
-		"Plan/DBServers/", "Plan/Coordinators/", "Plan/Singles/", "Current/ServersRegistered/", "Supervision/Health/", "Target/MapUniqueToShortID/",
-		"Target/FailedServers/",
+		"Plan/DBServers/", "Plan/Coordinators/", "Current/ServersRegistered/", "Current/DBServers/", "Current/Coordinators/",
+		"Supervision/Health/", "Target/MapUniqueToShortID/", "Current/ServersKnown/",
 	} {
 		c.tree.set(path+p.id, nil)
 	}
+	c.tree.set("Target/RemovedServers/"+p.id, c.stamp())
+	c.tree.set("Target/FailedServers/"+p.id, nil) // by the supervision, which looks after those that are planned
 	c.processes = slices.DeleteFunc(c.processes, func(other *process) bool { return other == p })
 	c.written()
 }
@@ -162,8 +206,9 @@ func (c *Cluster) used(id string) bool {
 func (c *Cluster) AddDBServer() string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	id := ID(string(dbserver), len(c.of(dbserver)))
-	c.join(dbserver, id, strings.ToLower(id)+".db.svc:8529")
+	n := len(c.of(dbserver))
+	id := ID(string(dbserver), n)
+	c.join(&process{id: id, kind: dbserver, host: c.host(dbserver, n), scheme: tcp})
 	return id
 }
 

@@ -3,6 +3,7 @@ package arangosim
 import (
 	"fmt"
 	"slices"
+	"strings"
 )
 
 // Kill ends a server's process for good. Its disk stays.
@@ -24,20 +25,25 @@ func (c *Cluster) Wipe(id string) {
 	})
 }
 
-// Renew starts a dbserver that was wiped: at the same address there is another server now, whose id it returns. An agent
-// keeps its id.
+// Renew starts a server that was wiped: at the same address there is another one now, whose id it returns. An agent keeps its id, which is
+// given to it.
 func (c *Cluster) Renew(id string) string {
 	c.mu.Lock()
+	defer c.mu.Unlock()
 	p := c.find(id)
-	if p == nil || p.kind != dbserver {
-		c.mu.Unlock()
-		c.Restart(id)
+	if p == nil {
+		return ""
+	}
+	if p.kind == agent {
+		p.start()
 		return id
 	}
-	defer c.mu.Unlock()
-	fresh := fmt.Sprintf("%s-again%d", id, len(c.processes))
-	c.join(dbserver, fresh, p.host)
-	return fresh
+	c.renewed++
+	first, _, _ := strings.Cut(id, "-again")
+	fresh := &process{id: fmt.Sprintf("%s-again%d", first, c.renewed), kind: p.kind, host: p.host, scheme: p.scheme}
+	c.join(fresh)
+	c.written()
+	return fresh.id
 }
 
 // Isolate cuts an agent off from the other agents; clients reach it, and it believes what it believed for five ticks. The
@@ -136,7 +142,7 @@ func (c *Cluster) Address(id string) string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if p := c.find(id); p != nil {
-		return "http://" + p.host
+		return p.web() + "://" + p.host
 	}
 	return ""
 }

@@ -43,6 +43,8 @@ func (c *Cluster) serveAgent(w http.ResponseWriter, r *http.Request, p *process,
 		answer(w, http.StatusOK, c.agentConfig(p))
 	case "POST /_api/agency/read":
 		c.serveRead(w, r, p, body)
+	case "POST /_api/agency/write":
+		c.serveWrite(w, r, p, body)
 	case "DELETE /_admin/shutdown":
 		p.ending = true
 		succeed(w, http.StatusOK, map[string]any{"result": "OK"})
@@ -51,15 +53,25 @@ func (c *Cluster) serveAgent(w http.ResponseWriter, r *http.Request, p *process,
 	}
 }
 
-func (c *Cluster) serveRead(w http.ResponseWriter, r *http.Request, p *process, body []byte) {
-	var transactions [][]string
+// handsOn answers where an agent does not lead, and reports whether it has.
+func (c *Cluster) handsOn(w http.ResponseWriter, r *http.Request, p *process) bool {
 	leader := c.find(p.leader)
 	switch {
 	case leader == nil || leader == p && c.leader() != p:
 		answer(w, http.StatusServiceUnavailable, map[string]any{"message": "No leader"})
+		return true
 	case leader != p:
-		w.Header().Set("Location", "http://"+leader.host+r.URL.Path)
+		w.Header().Set("Location", p.web()+"://"+leader.host+r.URL.Path)
 		w.WriteHeader(http.StatusTemporaryRedirect)
+		return true
+	}
+	return false
+}
+
+func (c *Cluster) serveRead(w http.ResponseWriter, r *http.Request, p *process, body []byte) {
+	var transactions [][]string
+	switch {
+	case c.handsOn(w, r, p):
 	case json.Unmarshal(body, &transactions) != nil:
 		answer(w, http.StatusBadRequest, map[string]any{"message": "bad request"})
 	default:
@@ -76,7 +88,7 @@ func (c *Cluster) serveServer(w http.ResponseWriter, r *http.Request, p *process
 	case "GET /_admin/server/role":
 		c.serveRole(w, p)
 	case "GET /_admin/server/availability":
-		if p.kind == single && c.config.Agents > 0 && c.tree.text("Plan/AsyncReplication/Leader") != p.id {
+		if p.kind == single && c.config.Agents > 0 && c.tree.text(failoverLeader) != p.id {
 			fail(w, http.StatusServiceUnavailable, 503, "service unavailable due to startup or maintenance mode")
 			return
 		}
@@ -110,7 +122,7 @@ func (c *Cluster) healthOfAll() map[string]any {
 	all := map[string]any{}
 	roles := map[kind]string{dbserver: "DBServer", coordinator: "Coordinator", single: "Single", agent: "Agent"}
 	for _, p := range c.processes {
-		one := map[string]any{"Role": roles[p.kind], "Endpoint": "tcp://" + p.host, "Status": "GOOD", "CanBeDeleted": false}
+		one := map[string]any{"Role": roles[p.kind], "Endpoint": p.endpoint(), "Status": "GOOD", "CanBeDeleted": false}
 		if p.kind == agent {
 			one["LastAckedTime"], one["Leader"] = 0.312, p.leader
 		} else {
@@ -183,7 +195,7 @@ func (c *Cluster) serveRemove(w http.ResponseWriter, body []byte) {
 	switch p := c.find(id); {
 	case p == nil || p.kind == agent:
 		fail(w, http.StatusNotFound, 404, "unknown server")
-	case c.health(id) != "FAILED" || c.used(id):
+	case c.health(id) != "FAILED" || c.used(id) || c.tree.get("Supervision/DBServers/"+id) != nil:
 		fail(w, http.StatusPreconditionFailed, 412, "server may not be deleted")
 	default:
 		c.remove(p)

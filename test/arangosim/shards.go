@@ -138,7 +138,7 @@ func (c *Cluster) Write(shard string) bool {
 		return false
 	}
 	reached := slices.DeleteFunc(slices.Clone(current), func(server string) bool { return !c.isUp(server) })
-	concern, _ := c.tree.get("Plan/Collections/" + at.db + "/" + at.collection + "/writeConcern").(int)
+	concern, _ := number(c.tree.get("Plan/Collections/" + at.db + "/" + at.collection + "/writeConcern"))
 	if len(reached) < concern {
 		return false
 	}
@@ -156,7 +156,7 @@ func (c *Cluster) Write(shard string) bool {
 }
 
 func (c *Cluster) writeSingle() bool {
-	leader := c.find(c.tree.text("Plan/AsyncReplication/Leader"))
+	leader := c.find(c.tree.text(failoverLeader))
 	if leader == nil || !leader.up {
 		return false
 	}
@@ -175,7 +175,7 @@ func (c *Cluster) acknowledge(shard, leader string) {
 
 // follow brings the followers of an active failover deployment up to their leader.
 func (c *Cluster) follow() {
-	leader := c.find(c.tree.text("Plan/AsyncReplication/Leader"))
+	leader := c.find(c.tree.text(failoverLeader))
 	if leader == nil || !leader.up {
 		return
 	}

@@ -1,6 +1,7 @@
 package arangosim
 
 import (
+	"maps"
 	"slices"
 	"time"
 )
@@ -14,12 +15,16 @@ const (
 
 func (c *Cluster) stamp() string { return c.now.Format(time.RFC3339) }
 
+// setHealth writes the supervision's verdict on a server, and keeps what it knows of it already.
 func (c *Cluster) setHealth(p *process, status string) {
-	c.tree.set("Supervision/Health/"+p.id, map[string]any{
-		"Status": status, "SyncStatus": "SERVING", "Endpoint": "tcp://" + p.host, "Host": p.host, "Timestamp": c.stamp(),
-		"ShortName": c.tree.text("Target/MapUniqueToShortID/" + p.id + "/ShortName"), "Version": "3.11.14", "Engine": "rocksdb",
-		"LastAckedTime": c.stamp(),
-	})
+	health := map[string]any{
+		"SyncStatus": "SERVING", "Endpoint": p.endpoint(), "Host": p.host,
+		"ShortName": c.tree.text("Target/MapUniqueToShortID/" + p.id + "/ShortName"), "Version": c.version, "Engine": c.engine,
+	}
+	known, _ := c.tree.get("Supervision/Health/" + p.id).(map[string]any)
+	maps.Copy(health, known)
+	maps.Copy(health, map[string]any{"Status": status, "Timestamp": c.stamp(), "LastAckedTime": c.stamp()})
+	c.tree.set("Supervision/Health/"+p.id, health)
 }
 
 // supervise is one round of the leading agent's supervision.
@@ -28,8 +33,13 @@ func (c *Cluster) supervise() {
 		return
 	}
 	for _, p := range c.processes {
-		if p.kind != agent {
+		switch {
+		case p.kind == agent:
+		case c.planned(p):
 			c.judge(p)
+		case c.tree.get("Supervision/Health/"+p.id) != nil: // it has been taken out of the plan
+			c.tree.set("Supervision/Health/"+p.id, nil)
+			c.written()
 		}
 	}
 	for _, at := range c.places() {
@@ -40,6 +50,9 @@ func (c *Cluster) supervise() {
 	c.work()
 	c.collect()
 }
+
+// planned reports whether a server is on the list of its kind.
+func (c *Cluster) planned(p *process) bool { return c.tree.get("Plan/"+lists[p.kind]+"/"+p.id) != nil }
 
 func (c *Cluster) judge(p *process) {
 	status := "GOOD"
@@ -138,11 +151,16 @@ func (c *Cluster) replan(all []place, change func([]string) []string) {
 
 // copies is the replication factor; false: a satellite, which is everywhere.
 func (c *Cluster) copies(at place) (int, bool) {
-	switch factor := c.tree.get("Plan/Collections/" + at.db + "/" + at.collection + "/replicationFactor").(type) {
+	return number(c.tree.get("Plan/Collections/" + at.db + "/" + at.collection + "/replicationFactor"))
+}
+
+// number is one that was set, or read from a dump.
+func number(value any) (int, bool) {
+	switch n := value.(type) {
 	case int:
-		return factor, true
+		return n, true
 	case float64:
-		return int(factor), true
+		return int(n), true
 	}
 	return 0, false
 }
@@ -163,8 +181,7 @@ func (c *Cluster) plan(at place, servers []string) {
 
 // failOverSingle makes the good server that has most of the data the leader of an active failover deployment.
 func (c *Cluster) failOverSingle() {
-	const path = "Plan/AsyncReplication/Leader"
-	leader := c.tree.text(path)
+	leader := c.tree.text(failoverLeader)
 	if leader == "" || c.health(leader) != "FAILED" {
 		return
 	}
@@ -172,6 +189,6 @@ func (c *Cluster) failOverSingle() {
 	if len(good) == 0 {
 		return
 	}
-	c.tree.set(path, slices.MaxFunc(good, func(a, b *process) int { return a.disk[""] - b.disk[""] }).id)
+	c.tree.set(failoverLeader, slices.MaxFunc(good, func(a, b *process) int { return a.disk[""] - b.disk[""] }).id)
 	c.written()
 }

@@ -103,7 +103,7 @@ func (c *Cluster) Unreplicated(id string) bool {
 func (c *Cluster) LeadsSingles(id string) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return id != "" && c.tree.text("Plan/AsyncReplication/Leader") == id
+	return id != "" && c.tree.text(failoverLeader) == id
 }
 
 // Lost are the shards of which no disk has every acknowledged write any more, sorted.
@@ -137,4 +137,102 @@ func (c *Cluster) Quorum() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return len(c.of(agent)) == 0 || len(c.together()) >= c.quorum()
+}
+
+// Mentions are the paths of the agency's tree at which a server's id stands, as a key or in a list, sorted: but for jobs, and for the list of those that
+// were removed.
+func (c *Cluster) Mentions(id string) []string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	found := mentions(map[string]any(c.tree), "", id)
+	slices.Sort(found)
+	return slices.Compact(found)
+}
+
+func mentions(value any, path, id string) []string {
+	var found []string
+	switch value := value.(type) {
+	case map[string]any:
+		for key, inner := range value {
+			at := path + "/" + key
+			if slices.Contains(passedOver, at) {
+				continue
+			}
+			if key == id {
+				found = append(found, at)
+			}
+			found = append(found, mentions(inner, at, id)...)
+		}
+	case []any:
+		for _, item := range value {
+			found = append(found, mentions(item, path, id)...)
+		}
+	case string:
+		if bare(value) == id {
+			found = append(found, path)
+		}
+	}
+	return found
+}
+
+// passedOver are what Mentions does not look at.
+var passedOver = []string{"/Target/ToDo", "/Target/Pending", "/Target/Finished", "/Target/Failed", "/Target/RemovedServers"}
+
+// OutOfReach are the shards of which no server that is up has every acknowledged write, sorted.
+func (c *Cluster) OutOfReach() []string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var all []string
+	for _, shard := range slices.Sorted(maps.Keys(c.acked)) {
+		if !slices.ContainsFunc(c.processes, func(p *process) bool { return p.up && p.disk[shard] >= c.acked[shard] }) {
+			all = append(all, shard)
+		}
+	}
+	return all
+}
+
+// Leaders are the ids of the dbservers that lead shards by plan, sorted, each once.
+func (c *Cluster) Leaders() []string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var all []string
+	for _, at := range c.places() {
+		if plan := bares(c.tree.strings(at.plan())); len(plan) > 0 {
+			all = append(all, plan[0])
+		}
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+// Shards are the names of all that are planned, as DATABASE/COLLECTION/SHARD.
+func (c *Cluster) Shards() []string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var all []string
+	for _, at := range c.places() {
+		all = append(all, at.key())
+	}
+	return all
+}
+
+// Held is how many shards a server has every acknowledged write of.
+func (c *Cluster) Held(id string) int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	held, p := 0, c.find(id)
+	for shard, newest := range c.acked {
+		if p != nil && p.disk[shard] >= newest {
+			held++
+		}
+	}
+	return held
+}
+
+// Knows reports whether a server of this id is planned, or an agent.
+func (c *Cluster) Knows(id string) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	p := c.find(id)
+	return p != nil && (p.kind == agent || c.planned(p))
 }

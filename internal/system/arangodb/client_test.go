@@ -179,7 +179,7 @@ func TestServersByOtherNames(t *testing.T) {
 		{"an agent's host", "agnt-b", agntB, func(*arangosim.Cluster) {}},
 		{"nothing", "", "", func(*arangosim.Cluster) {}},
 		{"two at one address", "prmr-a", "", func(c *arangosim.Cluster) { c.Renew(prmrA) }},
-		{"two at one address, one has failed", "prmr-a", "PRMR-a-again8", func(c *arangosim.Cluster) {
+		{"two at one address, one has failed", "prmr-a", "PRMR-a-again1", func(c *arangosim.Cluster) {
 			c.Wipe(prmrA)
 			c.Renew(prmrA)
 			for range 12 {

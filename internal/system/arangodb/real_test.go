@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -16,7 +17,7 @@ import (
 )
 
 // realData reads a file of real clusters, from where USHER_REAL_DATA points or from beside the project.
-func realData(t *testing.T, name string) []byte {
+func realData(t testing.TB, name string) []byte {
 	t.Helper()
 	folder := os.Getenv("USHER_REAL_DATA")
 	if folder == "" {
@@ -73,7 +74,7 @@ var dumps = []dump{
 
 func (d *dump) load(t *testing.T) *bench {
 	t.Helper()
-	sim, err := arangosim.Load(realData(t, d.file))
+	sim, err := arangosim.Load(realData(t, d.file), arangosim.Config{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -222,6 +223,40 @@ func TestRealClustersAreDrained(t *testing.T) {
 					t.Errorf("lost %v", lost)
 				}
 			})
+		}
+	}
+}
+
+// Older versions say who their agents are; of others three are made up.
+func TestRealAgents(t *testing.T) {
+	for file, agents := range map[string][]string{
+		"agency_dump.3.7.json":           {"AGNT-3l1gsq1v", "AGNT-8codotpg", "AGNT-vxyqq4a4"},
+		"agency_dump.3.9.json":           {"AGNT-8sek6mbr", "AGNT-ec6b7qdz", "AGNT-q2cs6q1j"},
+		"agency_dump.3.9.jobs.json":      {"AGNT-8sek6mbr", "AGNT-ec6b7qdz", "AGNT-q2cs6q1j"},
+		"agency_dump.3.9.satellite.json": {"AGNT-8sek6mbr", "AGNT-ec6b7qdz", "AGNT-q2cs6q1j"},
+		"agency_dump.3.10.json":          {agntA, agntB, agntC},
+	} {
+		b := (&dump{file: file}).load(t)
+		got := slices.DeleteFunc(b.sim.Members(), func(id string) bool { return !strings.HasPrefix(id, "AGNT") })
+		if diff := cmp.Diff(agents, got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", file, diff)
+		}
+		if evidence := b.evidence(agents[1]); evidence.System["agencyProblem"] != "" || evidence.Members[agents[1]]["copiesWithout"] != int64(2) {
+			t.Errorf("%s: %s, %v", file, evidence.Summary, evidence.Members[agents[1]])
+		}
+	}
+}
+
+func BenchmarkLoadOfARealDump(b *testing.B) {
+	data := realData(b, "agency_dump.3.9.jobs.json")
+	b.ReportAllocs()
+	for b.Loop() {
+		sim, err := arangosim.Load(data, arangosim.Config{})
+		if err != nil {
+			b.Fatal(err)
+		}
+		for range 60 {
+			sim.Tick()
 		}
 	}
 }
