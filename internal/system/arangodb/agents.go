@@ -93,25 +93,34 @@ func (d *deployment) config(ctx context.Context, address string) (agency.Config,
 	return agency.ParseConfig(data)
 }
 
-// read asks the leader for everything, once. Where it redirects, the request is sent again with the token, but only to
-// an address that the agents themselves have named for their leader.
+// read asks the leader for everything, once.
 func (d *deployment) read(ctx context.Context, view agency.Agents, via map[string]string) (*agency.State, error) {
-	address := via[view.Leader] + "/_api/agency/read"
+	got, address, err := d.askLeader(ctx, view, via, "/_api/agency/read", d.query)
+	if err != nil {
+		return nil, fmt.Errorf("reading from %w", err)
+	}
+	return parse(got, address)
+}
+
+// askLeader sends a request to the leader and returns its answer, and the address that it came from. Where the leader redirects, the request is sent
+// again with the token, but only to an address that the agents themselves have named for their leader.
+func (d *deployment) askLeader(ctx context.Context, view agency.Agents, via map[string]string, path string, body []byte) (got reply, address string, err error) {
+	address = via[view.Leader] + path
 	known := []string{via[view.Leader], webURL(view.Pool[view.Leader])}
 	for range rounds {
-		got, err := d.client.call(ctx, http.MethodPost, address, d.query, agencyLimit)
+		got, err := d.client.call(ctx, http.MethodPost, address, body, agencyLimit)
 		if err != nil {
-			return nil, fmt.Errorf("reading from %s: %w", address, err)
+			return reply{}, address, fmt.Errorf("%s: %w", address, err)
 		}
 		if got.status != http.StatusTemporaryRedirect && got.status != http.StatusPermanentRedirect {
-			return parse(got, address)
+			return got, address, nil
 		}
 		if !slices.ContainsFunc(known, func(origin string) bool { return sameOrigin(origin, got.location) }) {
-			return nil, fmt.Errorf("%s was the leader and now hands us on to %q: the leadership is moving", view.Leader, short(got.location))
+			return reply{}, address, fmt.Errorf("%s: %s was the leader and now hands us on to %q: the leadership is moving", address, view.Leader, short(got.location))
 		}
 		address = got.location
 	}
-	return nil, fmt.Errorf("reading from the leader %s: it hands us on again and again", view.Leader)
+	return reply{}, address, fmt.Errorf("the leader %s: it hands us on again and again", view.Leader)
 }
 
 func parse(got reply, address string) (*agency.State, error) {

@@ -74,8 +74,8 @@ func (s *clusterView) successor(of *v1alpha1.MemberRegistration) string {
 	return ""
 }
 
-// Leave takes a server off the deployment's list for good. One that has not failed, or that has shards by plan or in fact, is kept: the
-// supervision moves the shards of one that has failed to others, as soon as there is one that may have them.
+// Leave takes a server off the deployment's list for good. One that has not failed, or that has shards by plan or in fact, or leads, is kept: the
+// supervision moves the shards of one that has failed to others, as soon as there is one that may have them, and has another one lead.
 func (d *deployment) Leave(ctx context.Context, _ system.Member, entry *v1alpha1.MemberRegistration) (missing string, err error) {
 	seen, err := d.servers(ctx)
 	if err != nil {
@@ -87,17 +87,17 @@ func (d *deployment) Leave(ctx context.Context, _ system.Member, entry *v1alpha1
 	if missing := seen.needed(entry.ID); missing != "" {
 		return missing, nil
 	}
-	body, err := json.Marshal(entry.ID)
-	if err != nil {
-		return "", fmt.Errorf("making a request: %w", err)
+	by, remove := "coordinator", d.removeServer
+	if slices.Contains(seen.state.Singles, entry.ID) {
+		by, remove = "agency", func(ctx context.Context, id string) error { return d.removeSingle(ctx, seen, id) }
 	}
-	err = d.command(ctx, http.MethodPost, "/_admin/cluster/removeServer", body)
+	err = remove(ctx, entry.ID)
 	if refused, is := errors.AsType[*refusal](err); is {
 		switch refused.status {
 		case http.StatusNotFound: // another client was first
 			return "", nil
 		case http.StatusPreconditionFailed:
-			return "the coordinator keeps " + entry.ID + ": " + refused.message, nil
+			return "the " + by + " keeps " + entry.ID + ": " + refused.message, nil
 		}
 	}
 	if err != nil {
@@ -106,10 +106,39 @@ func (d *deployment) Leave(ctx context.Context, _ system.Member, entry *v1alpha1
 	return "", nil
 }
 
+// removeServer has a coordinator take a server off all lists.
+func (d *deployment) removeServer(ctx context.Context, id string) error {
+	body, err := json.Marshal(id)
+	if err != nil {
+		return fmt.Errorf("making a request: %w", err)
+	}
+	return d.command(ctx, http.MethodPost, "/_admin/cluster/removeServer", body)
+}
+
+// removeSingle takes a server of an active failover deployment off all lists, in one transaction of the agency: ArangoDB has no call for it, since
+// removeServer leaves Plan/Singles as it is. It is carried out only while the server has failed and the same other one leads.
+func (d *deployment) removeSingle(ctx context.Context, seen *clusterView, id string) error {
+	body, err := agency.RemoveSingle(id, seen.state.FailoverLeader)
+	if err != nil {
+		return err
+	}
+	got, address, err := d.askLeader(ctx, seen.agents, seen.via, "/_api/agency/write", body)
+	if err == nil {
+		_, err = got.json()
+	}
+	if err != nil {
+		return fmt.Errorf("agent %s: %w", address, terminal(err))
+	}
+	return nil
+}
+
 // needed says why a server stays on the list; "": it need not.
 func (s *clusterView) needed(server string) string {
 	if health := s.state.Servers[server].Status; health != agency.Lost {
 		return fmt.Sprintf("the supervision's verdict on server %s is %q, and only one that has FAILED is removed", server, health)
+	}
+	if leader := s.state.FailoverLeader; slices.Contains(s.state.Singles, server) && (leader == "" || leader == server) {
+		return fmt.Sprintf("no other server than %s leads the active failover deployment yet", server)
 	}
 	if !slices.Contains(s.state.DBServers, server) {
 		return ""

@@ -86,6 +86,61 @@ func TestTheCoordinatorRefuses(t *testing.T) {
 	}
 }
 
+// A server of an active failover deployment leaves the list once it has failed and another one leads; removeServer would leave it in the plan.
+func TestASingleServerLeavesTheList(t *testing.T) {
+	b := newBench(t, arangosim.New(arangosim.Config{Agents: 3, Singles: 3, Secret: testSecret}))
+	for _, id := range []string{"SNGL-b", "SNGL-a"} { // a follower, then the leader
+		old := b.listed(id, nil).Member
+		if missing := b.takeOff(old); !strings.Contains(missing, `"GOOD", and only one that has FAILED is removed`) {
+			t.Errorf("while %s runs: %q", id, missing)
+		}
+		b.sim.Wipe(id)
+		b.ticks(12)
+		fresh := b.sim.Renew(id)
+		b.ticks(1)
+		if missing := b.takeOff(old); missing != "" {
+			t.Errorf("once %s has failed: %q", id, missing)
+		}
+		b.ticks(12)
+		if at := b.sim.Mentions(id); len(at) > 0 {
+			t.Errorf("%s stands at %v", id, at)
+		}
+		if got := b.listed(id, old); got.Predecessor || !got.Joined || got.Successor.ID != fresh {
+			t.Errorf("%s is listed as %+v", fresh, got)
+		}
+	}
+	if asked := b.asked("/_api/agency/write"); asked != 2 {
+		t.Errorf("the agency was written to %d times", asked)
+	}
+}
+
+// What has changed since it was looked at, of the server or of the leader, keeps it on the list, and so does what no server leads.
+func TestASingleServerThatIsNeededStays(t *testing.T) {
+	for name, test := range map[string]struct {
+		given func(*bench)
+		says  string
+	}{
+		"it leads, as far as the agency knows": {func(b *bench) { b.sim.Set("Plan/AsyncReplication/Leader", "SNGL-b") }, "no other server than SNGL-b leads"},
+		"no server leads":                      {func(b *bench) { b.sim.Set("Plan/AsyncReplication/Leader", nil) }, "no other server than SNGL-b leads"},
+		"it has changed meanwhile": {
+			func(b *bench) {
+				b.sim.Inject(arangosim.Fault{Path: "/_api/agency/write", Status: 412, Body: `{"results":[0]}`})
+			}, "the agency keeps SNGL-b: it answered 412",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t, arangosim.New(arangosim.Config{Agents: 3, Singles: 2, Secret: testSecret}))
+			old := b.listed("SNGL-b", nil).Member
+			b.sim.Kill("SNGL-b")
+			b.ticks(12)
+			test.given(b)
+			if missing := b.takeOff(old); !strings.Contains(missing, test.says) || !b.sim.Knows("SNGL-b") {
+				t.Errorf("it says %q", missing)
+			}
+		})
+	}
+}
+
 // A dbserver that may be replaced is lost for good, and its successor joins at its address: in the end it is off the list, all of its shards are
 // on others, and nothing is lost.
 func TestPropertyReplacedDBServersLeaveTheList(t *testing.T) {
