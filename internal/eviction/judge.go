@@ -23,7 +23,7 @@ type Input struct {
 	Absent *Absent
 	// Fresh says that Pod comes from the apiserver now (the old object of a DELETE, a live GET) and not from a cache.
 	Fresh bool
-	// Deleted says that the pod was seen gone; Pod is what was known of it last.
+	// Deleted says that the pod was seen gone; Pod is what was known of it last. Of a member without a pod, that nothing of it runs any more.
 	Deleted bool
 	Node    *snapshot.Node // nil: not known
 	// NodeOff says that the pod's node is proven off in the boot in which the pod was on it: nothing runs in the pod any more, and it cannot
@@ -58,7 +58,7 @@ type Absent struct {
 func Judge(in Input) Verdict { return judgeEviction(in).verdict }
 
 // JudgeReplace says whether another member may take the place of the pod's, or of one that has no pod. Where there is none, a rule
-// that asks for it does not pass.
+// that asks for more of it than whether it is deleted does not pass.
 func JudgeReplace(in Input) Verdict {
 	j := claimed(in)
 	if j.role == nil {

@@ -3,6 +3,7 @@ package eviction
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"usher.sh/usher/api/v1alpha1"
@@ -82,7 +83,7 @@ func (j *judgement) status() *v1alpha1.EvictionPolicyStatus {
 
 func (j *judgement) newScope() *expression.Scope {
 	scope := &expression.Scope{
-		Now: j.in.Now, Pod: j.in.Pod, Deleted: j.in.NodeOff || j.in.Deleted && !j.lingers(), Node: j.in.Node,
+		Now: j.in.Now, Pod: j.in.Pod, Deleted: j.deleted(), Node: j.in.Node,
 		Member: j.verdict.Member, Role: j.verdict.Role, Facts: j.facts, Leaving: j.leaving, Here: j.here(), Unready: j.unready(),
 		Preparing: j.preparing(),
 	}
@@ -92,14 +93,15 @@ func (j *judgement) newScope() *expression.Scope {
 	return scope
 }
 
-// lingers reports whether the pod was removed without waiting for the end of its process, which may go on.
+// deleted reports whether the pod is known to be gone with its process.
+func (j *judgement) deleted() bool { return j.in.NodeOff || j.in.Deleted && !j.lingers() }
+
+// lingers reports whether the pod, or one of a member that has none, was removed without waiting for the end of its process, which may go on.
 func (j *judgement) lingers() bool {
-	at := permitOf(j.status().Leaving, j.uid())
-	if at < 0 || j.in.Pod == nil {
-		return false
-	}
-	entry := &j.status().Leaving[at]
-	return j.in.Now.Sub(entry.StartTime.Time) < snapshot.Seconds(entry.LingerSeconds)
+	return slices.ContainsFunc(j.status().Leaving, func(entry v1alpha1.Leaving) bool {
+		its := j.in.Pod != nil && entry.PodUID == j.in.Pod.UID || j.in.Pod == nil && entry.ID == j.verdict.Member && entry.Role == j.verdict.Role
+		return its && j.in.Now.Sub(entry.StartTime.Time) < snapshot.Seconds(entry.LingerSeconds)
+	})
 }
 
 // ask puts one rule to the facts. Where there are none, a rule that speaks of some says nothing: a blocker has said already
@@ -108,7 +110,7 @@ func (j *judgement) ask(r *rule) {
 	if r.factual && j.facts == nil {
 		return
 	}
-	if j.in.Pod == nil && r.passes.Names(expression.PodVariable) {
+	if j.in.Pod == nil && r.passes.Names(expression.PodVariable) && (!j.deleted() || r.passes.NamesAllBut(expression.PodVariable, expression.DeletedFact)) {
 		j.block(podMissing(r))
 		return
 	}

@@ -402,14 +402,30 @@ func TestJudgeReplaceWithoutAPod(t *testing.T) {
 		answer Answer
 		want   []string
 	}{
-		"a rule asks for the pod":            {given: func(*Input) {}, answer: Blocked, want: []string{PodMissing}},
-		"a rule asks for the pod's deletion": {given: func(in *Input) { in.Deleted = true }, answer: Blocked, want: []string{PodMissing}},
-		"or for something else":              {given: asking("pod.deleted || member.drained"), answer: Blocked, want: []string{PodMissing}},
-		"or whether there is a node":         {given: asking("!has(pod.node)"), answer: Blocked, want: []string{PodMissing}},
-		"in a name of two":                   {given: asking(`member.id == "m-s0" && pod.name == member.id`), answer: Blocked, want: []string{PodMissing}},
-		"it has a pod after all":             {given: func(in *Input) { byFacts(in); in.Absent.Member.ID = "m-s2" }, answer: Blocked, want: []string{MemberUnknown, MemberUnknown}},
-		"no member is named":                 {given: func(in *Input) { in.Absent = nil }, answer: Blocked, want: []string{MemberUnknown}},
-		"it has no id":                       {given: func(in *Input) { byFacts(in); in.Absent.Member.ID = "" }, answer: Blocked, want: []string{MemberUnknown}},
+		"a rule asks for the pod":           {given: func(*Input) {}, answer: Blocked, want: []string{PodMissing}},
+		"and all of it is known to be gone": {given: func(in *Input) { in.Deleted = true }, answer: Allowed},
+		"of which a process may go on": {
+			given: func(in *Input) {
+				in.Deleted = true
+				lingering := leaves("s0", "store", in.Now)
+				lingering.LingerSeconds = 30
+				in.Policies[0].Status.Leaving = []v1alpha1.Leaving{lingering}
+			},
+			answer: Blocked, want: []string{PodMissing},
+		},
+		"or for more of it": {
+			given: func(in *Input) {
+				asking("pod.deleted && pod.ready")(in)
+				in.Deleted = true
+			},
+			answer: Blocked, want: []string{PodMissing},
+		},
+		"or for something else":      {given: asking("pod.deleted || member.drained"), answer: Blocked, want: []string{PodMissing}},
+		"or whether there is a node": {given: asking("!has(pod.node)"), answer: Blocked, want: []string{PodMissing}},
+		"in a name of two":           {given: asking(`member.id == "m-s0" && pod.name == member.id`), answer: Blocked, want: []string{PodMissing}},
+		"it has a pod after all":     {given: func(in *Input) { byFacts(in); in.Absent.Member.ID = "m-s2" }, answer: Blocked, want: []string{MemberUnknown, MemberUnknown}},
+		"no member is named":         {given: func(in *Input) { in.Absent = nil }, answer: Blocked, want: []string{MemberUnknown}},
+		"it has no id":               {given: func(in *Input) { byFacts(in); in.Absent.Member.ID = "" }, answer: Blocked, want: []string{MemberUnknown}},
 		"the policy has a problem": {
 			given: func(in *Input) {
 				byFacts(in)

@@ -19,6 +19,7 @@ type Expression struct {
 	program   cel.Program
 	facts     []string
 	variables []string
+	paths     []string // the longest ones
 	uses      Uses     // the facts that it reads, with all below them
 	keys      []string // of the node's annotations that it reads
 }

@@ -105,8 +105,9 @@ func (l *Language) Limited(text string, want Type, limit uint64) (*Expression, e
 	if err != nil {
 		return nil, fmt.Errorf("the expression cannot be used: %w", err)
 	}
+	paths := pathsOf(tree)
 	return &Expression{
 		Text: text, want: want, limit: limit, estimate: estimate, program: program, facts: factsOf(tree), variables: variablesOf(tree),
-		uses: usesOf(tree), keys: keys,
+		paths: paths, uses: usesOf(paths), keys: keys,
 	}, nil
 }

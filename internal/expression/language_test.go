@@ -216,3 +216,35 @@ func TestAnnotationsOfTheNodeAreAskedForByKeysThatAreWrittenOut(t *testing.T) {
 		}
 	}
 }
+
+// Of a pod that is not there only that it is deleted may be known, and what names nothing else of it can be asked.
+func TestNamesAllBut(t *testing.T) {
+	language := toyLanguage(t, toySchema)
+	for text, want := range map[string]bool{
+		`pod.deleted`:                    false,
+		`!pod.deleted || member.lag > 1`: false,
+		`member.drained`:                 false,
+		`pod.deleted && pod.ready`:       true,
+		`has(pod.node) || pod.deleted`:   true,
+		`pod.labels.deleted == "x"`:      true,
+		`[pod].size() == 1`:              true,
+	} {
+		e, err := language.Expression(text, Bool)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := e.NamesAllBut(PodVariable, DeletedFact); got != want {
+			t.Errorf("%s: %t", text, got)
+		}
+	}
+	for deleted, want := range map[bool]any{true: true, false: nil} {
+		e, err := language.Expression(`pod.deleted`, Bool)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := e.Eval(&Scope{Deleted: deleted})
+		if got != want || (err == nil) != deleted {
+			t.Errorf("deleted: %t: it is %v, %v", deleted, got, err)
+		}
+	}
+}

@@ -108,6 +108,14 @@ func (e *Expression) Names(variable string) bool {
 	return e != nil && slices.Contains(e.variables, variable)
 }
 
+// NamesAllBut reports whether the expression names anything of a variable but one of its facts; nil names nothing.
+func (e *Expression) NamesAllBut(variable, fact string) bool {
+	return e != nil && slices.ContainsFunc(e.paths, func(path string) bool {
+		root, of, _ := strings.Cut(path, ".")
+		return root == variable && of != fact
+	})
+}
+
 // Names reports whether a value of the template names the variable; nil names none.
 func (t *Template) Names(variable string) bool {
 	return t != nil && slices.ContainsFunc(t.parts, func(p part) bool { return p.expression.Names(variable) })

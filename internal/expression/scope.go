@@ -13,7 +13,8 @@ import (
 // Scope is what an expression may look at. A fact that is absent is not known, and an expression that needs it fails.
 type Scope struct {
 	Now time.Time // `now`; zero: not known
-	// Pod is `pod`; Deleted, that it was seen gone or that its node is proven off, is `pod.deleted`.
+	// Pod is `pod`; Deleted, that it was seen gone or that its node is proven off, is `pod.deleted`; where there is no pod, only that it is true
+	// is known.
 	Pod     *snapshot.Pod
 	Deleted bool
 	// Node is `node`; nil: not known.
@@ -58,7 +59,7 @@ var stringList = cel.ListType(cel.StringType)
 var podFields = map[string]*cel.Type{
 	"name": cel.StringType, "namespace": cel.StringType, "uid": cel.StringType, "hostname": cel.StringType, "ip": cel.StringType,
 	"labels": stringMap, "annotations": stringMap, "node": cel.StringType, "phase": cel.StringType,
-	"ready": cel.BoolType, "terminating": cel.BoolType, "deleted": cel.BoolType, "created": cel.TimestampType,
+	"ready": cel.BoolType, "terminating": cel.BoolType, DeletedFact: cel.BoolType, "created": cel.TimestampType,
 	"ownerKind": cel.StringType, "ownerName": cel.StringType, "priority": cel.IntType,
 	"emptyDirs": stringList, "claims": stringList,
 }
@@ -122,13 +123,16 @@ func (s *Scope) memberFacts() map[string]any {
 
 func (s *Scope) podFacts() map[string]any {
 	pod := s.Pod
-	if pod == nil {
+	switch {
+	case pod == nil && s.Deleted:
+		return map[string]any{DeletedFact: true}
+	case pod == nil:
 		return map[string]any{}
 	}
 	facts := map[string]any{
 		"name": pod.Name, "namespace": pod.Namespace, "uid": string(pod.UID),
 		"labels": present(pod.Labels), "annotations": present(pod.Annotations), "phase": string(pod.Phase),
-		"ready": pod.Ready, "terminating": pod.Terminating(), "deleted": s.Deleted, "created": pod.Created,
+		"ready": pod.Ready, "terminating": pod.Terminating(), DeletedFact: s.Deleted, "created": pod.Created,
 		"ownerKind": pod.Owner.Kind, "ownerName": pod.Owner.Name, "priority": int64(pod.Priority),
 		"hostname": cmp.Or(pod.Hostname, pod.Name), "emptyDirs": pod.EmptyDirs, "claims": pod.Claims,
 	}

@@ -30,6 +30,9 @@ const (
 	taintVariable  = "taint"
 )
 
+// DeletedFact is the one of a pod that may be known of a member without one.
+const DeletedFact = "deleted"
+
 var variableNames = []string{"member", "system", "pod", "node", "here", "leaving", "unready", "preparing", "now"}
 
 func newFactTypes(schema Schema) (*factTypes, error) {

@@ -10,10 +10,10 @@ import (
 )
 
 // AbsentInput gathers what is known of a member of a policy that has no pod, as Input does. Members are read past the cache where the
-// verdict rests on which are Ready.
-func (g *Gatherer) AbsentInput(ctx context.Context, policy *v1alpha1.EvictionPolicy, member v1alpha1.MemberRef) (eviction.Input, error) {
+// verdict rests on which are Ready. Gone says that nothing of it runs any more, wherever it was.
+func (g *Gatherer) AbsentInput(ctx context.Context, policy *v1alpha1.EvictionPolicy, member v1alpha1.MemberRef, gone bool) (eviction.Input, error) {
 	key := client.ObjectKeyFromObject(policy)
-	in := eviction.Input{Fresh: true, Absent: &eviction.Absent{Policy: key, Member: member}}
+	in := eviction.Input{Fresh: true, Deleted: gone, Absent: &eviction.Absent{Policy: key, Member: member}}
 	policies, err := g.Policies.Policies(ctx, policy.Namespace)
 	if err != nil {
 		return in, err

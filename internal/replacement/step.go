@@ -217,6 +217,13 @@ func (s *stepping) departed() {
 	}
 }
 
+// Gone reports whether nothing of a member that has no pod runs any more, wherever it was.
+func Gone(in StepInput) bool {
+	s := stepping{StepInput: &in}
+	s.departed()
+	return in.Pod == nil && len(s.out.Blockers) == 0
+}
+
 // maintained blocks what repair has asked for where the node may only be worked on, and the member comes back with its data afterwards.
 func (s *stepping) maintained(node *Node) {
 	if s.Repair && node.Cordoned {

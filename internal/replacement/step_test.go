@@ -227,3 +227,25 @@ func TestStepSaysThatItHasComeBack(t *testing.T) {
 	got := Step(removing(on(n2Alive), claim(func(c *Claim) { c.Terminating = true })))
 	same(t, got.Blockers, []Blocker{cameBack(removing().Member, "n2", "shop")})
 }
+
+// A member without a pod is gone once nothing of it can still run, wherever it was.
+func TestGone(t *testing.T) {
+	none := func(in *StepInput) { in.Pod = nil }
+	for name, c := range map[string]struct {
+		in   StepInput
+		want bool
+	}{
+		"its node is proven off":            {lost(none), true},
+		"there is a pod":                    {lost(), false},
+		"its node may still run it":         {lost(none, was(Place{Node: n1Lost, GoneTime: ago(time.Hour)})), false},
+		"it had its time to end":            {lost(none, was(Place{Node: n1Alive, GoneTime: ago(time.Hour)})), true},
+		"it has not had it yet":             {lost(none, was(Place{Node: n1Alive, GoneTime: ago(time.Second)})), false},
+		"where it was is not known":         {lost(none, was()), false},
+		"of two nodes one may still run it": {lost(none, was(Place{Node: n1Lost, GoneTime: ago(time.Hour)}, Place{Node: n2Alive, GoneTime: ago(time.Hour)})), false},
+		"its node is deleted":               {lost(none, was(Place{Node: Node{Name: "n1", State: NodeDeleted}, GoneTime: noon})), true},
+	} {
+		if got := Gone(c.in); got != c.want {
+			t.Errorf("%s: %t", name, got)
+		}
+	}
+}

@@ -351,7 +351,7 @@ func (r *reconciler) input(ctx context.Context, l *look) (eviction.Input, error)
 		in.Deleted = in.Deleted || l.pod.Spec.NodeName == "" // it is a later one; where earlier ones were is looked at by themselves
 		return in, err
 	}
-	return r.Gatherer.AbsentInput(ctx, l.policy, l.in.Member)
+	return r.Gatherer.AbsentInput(ctx, l.policy, l.in.Member, replacement.Gone(l.in))
 }
 
 // reported says whether a system reports a member. Where its role asks nothing of the system, there is nothing to report.
