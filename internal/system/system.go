@@ -110,6 +110,9 @@ type Kind struct {
 	ReportFacts []string
 	// Succession says how a member of a system with this spec is followed by its successor; nil: systems of this kind are not asked for that.
 	Succession func(spec *v1alpha1.System) Succession
+	// Keeps says why a pod of this template would not come back under its predecessor's id where its disk is empty, and what to do about it; "": it would.
+	// nil: so it is of every template. It is asked of members whose successors have the same identity.
+	Keeps func(pod *corev1.PodSpec) (refusal, remedy string)
 	// Open makes a System from a policy's spec. It does not connect.
 	Open func(spec *v1alpha1.System, access Access) (System, error)
 }

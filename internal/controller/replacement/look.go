@@ -331,7 +331,7 @@ func (r *reconciler) judge(ctx context.Context, l *look) error {
 	if l.in.Progress.Phase == replacement.Joining {
 		return nil
 	}
-	l.declared(r.succession(l.policy))
+	l.declared(r.succession(l.policy), r.kind(l.policy).Keeps)
 	l.judged(input)
 	return nil
 }
@@ -401,17 +401,27 @@ func (l *look) sharedRole() bool {
 }
 
 // declared notes what the policy, and the set's template, lack for the member to be replaced.
-func (l *look) declared(by system.Succession) {
+func (l *look) declared(by system.Succession, keeps func(*corev1.PodSpec) (refusal, remedy string)) {
 	if l.entryAt >= 0 && l.provider() == nil {
 		l.lacks(replacement.NoProvider(l.policy.Name, l.in.Member.Role))
 	}
-	switch {
-	case l.role == nil || l.role.Replace.Successor != v1alpha1.SuccessorNewIdentity:
-	case by.Order == "":
-		l.lacks(replacement.NewIdentityUnsupported(l.role.Name, l.role.System))
-	case l.template != nil && by.Refuses != nil:
-		if refusal, remedy := by.Refuses(l.template); refusal != "" {
-			l.lacks(replacement.TemplateRefused(refusal, remedy))
+	if l.role == nil {
+		return
+	}
+	fits := keeps
+	switch l.role.Replace.Successor {
+	case v1alpha1.SuccessorNewIdentity:
+		if fits = by.Refuses; by.Order == "" {
+			l.lacks(replacement.NewIdentityUnsupported(l.role.Name, l.role.System))
 		}
+	case v1alpha1.SuccessorSameIdentity:
+	case v1alpha1.SuccessorAnyPod, v1alpha1.SuccessorNone:
+		return
+	}
+	if fits == nil || l.template == nil {
+		return
+	}
+	if refusal, remedy := fits(l.template); refusal != "" {
+		l.lacks(replacement.TemplateRefused(refusal, remedy))
 	}
 }

@@ -45,6 +45,7 @@ func Kind() system.Kind {
 		Reports:     reports,
 		ReportFacts: []string{"health", "agentAnswers"},
 		Succession:  func(*v1alpha1.System) system.Succession { return system.Succession{Order: replacement.LeavesLast} },
+		Keeps:       keeps,
 		Open:        Open,
 	}
 }
