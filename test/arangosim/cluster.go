@@ -68,6 +68,7 @@ type Cluster struct {
 	config    Config
 	tree      tree
 	processes []*process
+	removed   []*process // servers that are on no list any more
 	now       time.Time
 	jobs      int             // the last id given out
 	ended     map[string]int  // ticks since a job ended
@@ -192,6 +193,7 @@ func (c *Cluster) remove(p *process) {
 	c.tree.set("Target/RemovedServers/"+p.id, c.stamp())
 	c.tree.set("Target/FailedServers/"+p.id, nil) // by the supervision, which looks after those that are planned
 	c.processes = slices.DeleteFunc(c.processes, func(other *process) bool { return other == p })
+	c.removed = append(c.removed, p)
 	c.written()
 }
 

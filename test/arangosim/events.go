@@ -31,6 +31,9 @@ func (c *Cluster) Renew(id string) string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	p := c.find(id)
+	if at := slices.IndexFunc(c.removed, func(p *process) bool { return p.id == id }); p == nil && at >= 0 {
+		p = c.removed[at]
+	}
 	if p == nil {
 		return ""
 	}

@@ -236,3 +236,10 @@ func (c *Cluster) Knows(id string) bool {
 	p := c.find(id)
 	return p != nil && (p.kind == agent || c.planned(p))
 }
+
+// Runs reports whether the process of a server is up.
+func (c *Cluster) Runs(id string) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.isUp(id)
+}

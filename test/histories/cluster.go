@@ -47,7 +47,7 @@ func (w *world) progress(p planned) func() {
 		return w.protected(p.pod)
 	case w.collectOrphan(pod) != nil:
 		return w.collectOrphan(pod)
-	case w.lost(p.pod) && pod == nil && w.hasVolume(p.pod):
+	case w.lost(p.pod) && pod == nil && w.inSet(p.pod):
 		return func() { w.recreate(p) }
 	case w.lost(p.pod):
 		return w.collectLost(pod)
@@ -169,6 +169,9 @@ func (w *world) run(p planned) {
 		return
 	}
 	w.note("kubelet: the process of %s begins", p.pod)
+	if w.inSet(p.pod) && !w.hasVolume(p.pod) {
+		w.local().wipe(p.pod)
+	}
 	w.site.start(p.pod, wiped)
 	delete(w.replacing, p.pod)
 	delete(w.crashed, p.pod)

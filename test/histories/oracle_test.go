@@ -32,7 +32,8 @@ func (s *threeMembers) members() []planned {
 func (s *threeMembers) wouldLose(pod string, _ []string) string { return s.needs[pod] }
 func (s *threeMembers) wouldLoseDisk(pod string) string         { return s.disks[pod] }
 func (s *threeMembers) wipe(string)                             {}
-func (s *threeMembers) container() corev1.Container             { return corev1.Container{} }
+func (s *threeMembers) container(string) corev1.Container       { return corev1.Container{} }
+func (s *threeMembers) sets() map[string]bool                   { return nil }
 func (s *threeMembers) expelled(string) bool                    { return false }
 func (s *threeMembers) lag(string) time.Duration                { return s.lags }
 func (s *threeMembers) spec(bool) v1alpha1.EvictionPolicySpec {

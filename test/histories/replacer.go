@@ -48,7 +48,7 @@ func (w *world) replacement(name string) *v1alpha1.ReplacementRequest {
 
 // requestReplacement creates a request, unless the member has one that is not over.
 func (w *world) requestReplacement(name, pod string) {
-	if !w.hasVolume(pod) || slices.ContainsFunc(list[*v1alpha1.ReplacementRequest](w.store, replaces), func(q *v1alpha1.ReplacementRequest) bool {
+	if !w.inSet(pod) || slices.ContainsFunc(list[*v1alpha1.ReplacementRequest](w.store, replaces), func(q *v1alpha1.ReplacementRequest) bool {
 		return q.Name == name || q.Spec.Member.ID == pod && !q.Status.Over()
 	}) {
 		return

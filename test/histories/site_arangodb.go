@@ -21,7 +21,9 @@ type arango struct {
 	sim     *arangosim.Cluster
 	staging *arangosim.Cluster
 	plan    []planned
-	id      map[string]string // of the server that runs in a pod
+	own     *v1alpha1.ArangoDB
+	id      map[string]string // of the server that runs in a pod, or that ran there last
+	empty   map[string]bool   // pods whose disks have nothing of that server any more
 	down    map[string]bool   // pods whose process does not run
 	shards  []string
 	writing *rand.Rand
@@ -54,21 +56,50 @@ func newDeployment(w *world, failover bool) site {
 
 // deploymentOf is a deployment of so many servers, without data.
 func deploymentOf(w *world, config arangosim.Config) *arango {
-	a := &arango{
-		world: w, agents: config.Agents, id: map[string]string{}, down: map[string]bool{}, writing: rand.New(rand.NewPCG(w.seed, 3)),
-	}
 	config.Secret, config.KeepJobs = arangoSecret, 600
-	a.sim, a.staging = arangosim.New(config), arangosim.New(config)
+	if w.odds.replaced > 0 {
+		config.Host = setHost
+	}
+	a := arangoOver(w, arangosim.New(config))
+	a.staging = arangosim.New(config)
 	if config.Singles > 0 {
 		a.shards = []string{""}
 	}
-	for _, id := range a.sim.Members() {
-		pod := strings.ToLower(id)
+	return a
+}
+
+// arangoRoles are the roles of servers by the kind in their ids, and setNames the StatefulSets in which these are.
+var (
+	arangoRoles = map[string]string{
+		"AGNT": "arangodb-agent", "PRMR": "arangodb-dbserver", "CRDN": "arangodb-coordinator", "SNGL": "arangodb-single-active-failover",
+	}
+	setNames = map[string]string{"AGNT": "agent", "PRMR": "dbserver", "CRDN": "coordinator", "SNGL": "single"}
+)
+
+// setHost is where the n-th server of a kind listens that is a pod of a StatefulSet.
+func setHost(kind string, n int) string {
+	return fmt.Sprintf("%s-%d.%s.%s.svc:8529", setNames[kind], n, setNames[kind], namespace)
+}
+
+// arangoOver is a deployment whose servers run in pods that have the names of their hosts.
+func arangoOver(w *world, sim *arangosim.Cluster) *arango {
+	a := &arango{
+		world: w, sim: sim, id: map[string]string{}, empty: map[string]bool{}, down: map[string]bool{}, writing: rand.New(rand.NewPCG(w.seed, 3)),
+		own: &v1alpha1.ArangoDB{JWT: &v1alpha1.SecretKey{Name: "jwt", Key: "token"}},
+	}
+	for _, id := range sim.Members() {
+		address := sim.Address(id)
+		switch id[:4] {
+		case "AGNT":
+			a.agents++
+			a.own.Agents = append(a.own.Agents, address)
+		case "CRDN", "SNGL":
+			a.own.Endpoints = append(a.own.Endpoints, address)
+		}
+		_, host, _ := strings.Cut(address, "://")
+		pod, _, _ := strings.Cut(host, ".")
 		a.id[pod] = id
-		role := map[string]string{
-			"AGNT": "arangodb-agent", "PRMR": "arangodb-dbserver", "CRDN": "arangodb-coordinator", "SNGL": "arangodb-single-active-failover",
-		}[id[:4]]
-		a.plan = append(a.plan, planned{pod, role, id[:4] == "PRMR"})
+		a.plan = append(a.plan, planned{pod, arangoRoles[id[:4]], id[:4] == "PRMR" && w.odds.replaced == 0})
 	}
 	return a
 }
@@ -101,19 +132,11 @@ func (a *arango) collection(name string, copies int, shards ...[]string) {
 func (a *arango) members() []planned { return a.plan }
 
 func (a *arango) spec(staging bool) v1alpha1.EvictionPolicySpec {
-	own := &v1alpha1.ArangoDB{JWT: &v1alpha1.SecretKey{Name: "jwt", Key: "token"}}
-	for _, id := range a.sim.Members() {
-		switch id[:4] {
-		case "AGNT":
-			own.Agents = append(own.Agents, a.sim.Address(id))
-		case "CRDN", "SNGL":
-			own.Endpoints = append(own.Endpoints, a.sim.Address(id))
-		}
-	}
+	own := a.own.DeepCopy()
 	if staging {
 		own.JWT.Name = stagingSecret // of this simulator, both have the same addresses
 	}
-	return v1alpha1.EvictionPolicySpec{System: v1alpha1.System{ArangoDB: own}, Members: selectors(a.plan)}
+	return v1alpha1.EvictionPolicySpec{System: v1alpha1.System{ArangoDB: own}, Members: provide(a.world, selectors(a.plan))}
 }
 
 // selectors has an entry for each role.
@@ -145,6 +168,9 @@ func (a *arango) kind(r *replica, real system.Kind) system.Kind {
 
 // watch looks at what is asked of the system: a clean-out must not be begun where one runs.
 func (a *arango) watch(request *http.Request, body string) {
+	if strings.HasSuffix(request.URL.Path, "/removeServer") || strings.HasSuffix(request.URL.Path, "/agency/write") {
+		a.checkRemoved(body)
+	}
 	if request.URL.Path != "/_admin/cluster/cleanOutServer" {
 		return
 	}
@@ -171,13 +197,16 @@ func (a *arango) tick() {
 
 func (a *arango) start(pod string, wiped bool) {
 	if wiped {
-		a.sim.Wipe(a.id[pod])
+		a.wipe(pod)
+	}
+	if a.empty[pod] {
 		a.id[pod] = a.sim.Renew(a.id[pod])
 		a.world.note("the process of %s begins with an empty disk as %s", pod, a.id[pod])
 	} else {
 		a.sim.Restart(a.id[pod])
 	}
 	delete(a.down, pod)
+	delete(a.empty, pod)
 }
 
 func (a *arango) stop(pod string) {

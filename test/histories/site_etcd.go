@@ -92,7 +92,9 @@ func (e *etcdSite) wouldLoseDisk(pod string) string {
 
 func (e *etcdSite) expelled(pod string) bool { return !e.sim.Ran(pod) }
 
-func (*etcdSite) container() corev1.Container {
+func (*etcdSite) sets() map[string]bool { return map[string]bool{"etcd-member": true} }
+
+func (*etcdSite) container(string) corev1.Container {
 	return corev1.Container{Name: "etcd", Args: []string{"--initial-cluster-state=existing"}}
 }
 

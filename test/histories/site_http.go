@@ -152,7 +152,9 @@ func (d *httpSite) wouldLoseDisk(pod string) string { return d.here.wouldLoseDis
 
 func (*httpSite) expelled(string) bool { return false }
 
-func (*httpSite) container() corev1.Container { return corev1.Container{Name: "keeper"} }
+func (*httpSite) sets() map[string]bool { return map[string]bool{"keeper": true} }
+
+func (*httpSite) container(string) corev1.Container { return corev1.Container{Name: "keeper"} }
 
 func (d *httpSite) stop(pod string) { delete(d.here.up, pod) }
 

@@ -25,8 +25,11 @@ type stateful interface {
 	wipe(pod string)
 	// wouldLoseDisk says what would be lost with the disk of a member; "": nothing.
 	wouldLoseDisk(pod string) string
-	// container is what the template of a member's set has.
-	container() corev1.Container
+	// sets are the roles whose members are in StatefulSets; true: with a volume each. A member without one goes to another node with its next pod where its
+	// node is lost, and begins with nothing.
+	sets() map[string]bool
+	// container is what the template of a role's set has.
+	container(role string) corev1.Container
 	// expelled reports whether the system's list has no member that the data of a process could be, of one that has run before.
 	expelled(pod string) bool
 }
@@ -42,7 +45,16 @@ func (w *world) local() stateful {
 
 // hasVolume reports whether a member has a volume of its own.
 func (w *world) hasVolume(pod string) bool {
-	return w.local() != nil && (w.roleOf(pod) == "keeper" || w.roleOf(pod) == "etcd-member")
+	return w.local() != nil && w.local().sets()[w.roleOf(pod)]
+}
+
+// inSet reports whether a StatefulSet makes the pods of a member anew on another node.
+func (w *world) inSet(pod string) bool {
+	if w.local() == nil {
+		return false
+	}
+	_, is := w.local().sets()[w.roleOf(pod)]
+	return is
 }
 
 // provide has a policy say that StatefulSets make the successors of members.
@@ -78,20 +90,24 @@ func (w *world) deploySets() error {
 	}
 	count := map[string]int32{}
 	for _, p := range site.members() {
-		if w.hasVolume(p.pod) {
+		if w.inSet(p.pod) {
 			count[p.role]++
+		}
+		if w.hasVolume(p.pod) {
 			w.provision(p.pod)
 		}
 	}
 	for _, p := range site.members() {
-		if !w.hasVolume(p.pod) || !strings.HasSuffix(p.pod, "-0") {
+		if !w.inSet(p.pod) || !strings.HasSuffix(p.pod, "-0") {
 			continue
 		}
 		set := &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: setOf(p.pod)}}
 		set.Spec.Replicas = new(count[p.role])
 		set.Spec.Template.Labels = map[string]string{"role": p.role}
-		set.Spec.Template.Spec.Containers = []corev1.Container{site.container()}
-		set.Spec.VolumeClaimTemplates = []corev1.PersistentVolumeClaim{{ObjectMeta: metav1.ObjectMeta{Name: volumeName}}}
+		set.Spec.Template.Spec.Containers = []corev1.Container{site.container(p.role)}
+		if w.hasVolume(p.pod) {
+			set.Spec.VolumeClaimTemplates = []corev1.PersistentVolumeClaim{{ObjectMeta: metav1.ObjectMeta{Name: volumeName}}}
+		}
 		if err := w.store.create(set); err != nil {
 			return err
 		}
@@ -127,23 +143,29 @@ func (w *world) provision(pod string) {
 // schedule returns the node on which a new pod of a member is to be, "" where it has to wait for the one that its volume is on. Without a
 // claim it goes to another machine, with an empty disk.
 func (w *world) schedule(pod string) string {
-	if !w.hasVolume(pod) {
-		return w.nodeKey(pod).Name
-	}
 	switch claim := w.claim(pod); {
-	case claim == nil:
-		w.moved++
-		w.machines[pod] = &machine{node: fmt.Sprintf("n-%s-%d", pod, w.moved), boots: 1}
-		if err := w.createNode(pod); err != nil {
-			w.fail("SIMULATOR", "creating a node: %v", err)
+	case !w.hasVolume(pod):
+		if w.inSet(pod) && w.lost(pod) {
+			w.move(pod)
 		}
+	case claim == nil:
+		w.move(pod)
 		w.provision(pod)
-		w.fresh[pod] = true
-		w.note("scheduler: %s goes to %s, with an empty disk", pod, w.machines[pod].node)
 	case claim.DeletionTimestamp != nil || w.lost(pod):
 		return ""
 	}
 	return w.nodeKey(pod).Name
+}
+
+// move has the next pod of a member go to another machine.
+func (w *world) move(pod string) {
+	w.moved++
+	w.machines[pod] = &machine{node: fmt.Sprintf("n-%s-%d", pod, w.moved), boots: 1}
+	if err := w.createNode(pod); err != nil {
+		w.fail("SIMULATOR", "creating a node: %v", err)
+	}
+	w.fresh[pod] = true
+	w.note("scheduler: %s goes to %s, with an empty disk", pod, w.machines[pod].node)
 }
 
 // bind has the scheduler put a pod on a node that had none, nil where it has none.
