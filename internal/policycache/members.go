@@ -3,6 +3,7 @@ package policycache
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -75,8 +76,8 @@ func (g *Gatherer) freshRoster(ctx context.Context, policy eviction.Declared) (*
 	return roster, nil
 }
 
-// members returns the policy's pods as its system knows them, those that are on their way included. Pods whose id cannot
-// be determined are left out: there is nothing to ask the system about.
+// members returns the policy's pods as its system knows them, those that are on their way included, and the members without a pod that are to be
+// replaced. Pods whose id cannot be determined are left out: there is nothing to ask the system about.
 func (b *Cache) members(ctx context.Context, policy *v1alpha1.EvictionPolicy) ([]system.Member, error) {
 	pods, err := b.Pods(ctx, policy.Namespace)
 	if err != nil {
@@ -90,6 +91,29 @@ func (b *Cache) members(ctx context.Context, policy *v1alpha1.EvictionPolicy) ([
 			continue
 		}
 		members = append(members, system.Member{MemberRef: claim.Ref(pod), Pod: pod})
+	}
+	return b.addAbsent(ctx, policy, members)
+}
+
+// mostAbsent bounds what a system is asked about beside pods.
+const mostAbsent = 100
+
+// addAbsent adds the members for which a ReplacementRequest stands and that have no pod: what their system says of them decides as well.
+func (b *Cache) addAbsent(ctx context.Context, policy *v1alpha1.EvictionPolicy, members []system.Member) ([]system.Member, error) {
+	var requests v1alpha1.ReplacementRequestList
+	if err := b.cache.List(ctx, &requests, client.InNamespace(policy.Namespace), client.UnsafeDisableDeepCopy); err != nil {
+		return nil, fmt.Errorf("listing ReplacementRequests: %w", err)
+	}
+	compiled, left := b.Compiled(policy), mostAbsent
+	for i := range requests.Items {
+		spec := &requests.Items[i].Spec
+		_, known := compiled.ClaimOf(spec.Member.Role, spec.Member.ID)
+		there := slices.ContainsFunc(members, func(m system.Member) bool { return m.Role == spec.Member.Role && m.ID == spec.Member.ID })
+		if !known || there || requests.Items[i].Status.Over() || spec.Source.Name != policy.Name || left == 0 {
+			continue
+		}
+		left--
+		members = append(members, system.Member{MemberRef: v1alpha1.MemberRef{Role: spec.Member.Role, ID: spec.Member.ID}})
 	}
 	return members, nil
 }
