@@ -91,9 +91,17 @@ func addJob(facts expression.Facts, name string, job agency.Job) {
 }
 
 // resolve finds a server by what a policy calls it: its own id, its short name, or the first label of its host name, which
-// is the pod's name in a StatefulSet. What could be several is none.
+// is the pod's name in a StatefulSet. What could be several is none; of several that have all failed those count that have data, and where none has, it is
+// any of them: each pod of a coordinator without a volume leaves one behind.
 func (s *clusterView) resolve(id string) (string, bool) {
 	found := s.candidates(id)
+	if len(found) > 1 {
+		if needed := slices.DeleteFunc(slices.Clone(found), s.spent); len(needed) > 0 {
+			found = needed
+		} else {
+			found = found[len(found)-1:]
+		}
+	}
 	if len(found) != 1 {
 		return "", false
 	}
@@ -113,11 +121,24 @@ func (s *clusterView) candidates(id string) []string {
 			found = append(found, server)
 		}
 	}
-	if present := slices.DeleteFunc(slices.Clone(found), func(server string) bool { return all[server].Status == agency.Lost }); len(present) > 0 {
-		found = present
-	}
 	slices.Sort(found)
+	if present := slices.DeleteFunc(slices.Clone(found), func(server string) bool { return all[server].Status == agency.Lost }); len(present) > 0 || len(found) == 0 {
+		return present
+	}
 	return found
+}
+
+// spent reports whether a server has failed and has nothing that could be lost: a coordinator, a dbserver without shards by plan or in fact, or a single
+// server that does not lead.
+func (s *clusterView) spent(server string) bool {
+	switch {
+	case s.state == nil || s.agents.Pool[server] != "" || s.state.Servers[server].Status != agency.Lost:
+		return false
+	case slices.Contains(s.state.DBServers, server):
+		use := s.state.Usage(server)
+		return s.state.PlanKnown && s.state.CurrentKnown && len(use.Planned)+len(use.Current) == 0
+	}
+	return server != s.state.FailoverLeader
 }
 
 // servers are all agents and all servers that are planned.

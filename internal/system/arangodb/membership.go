@@ -44,11 +44,14 @@ func (s *clusterView) listing(id string, predecessor *v1alpha1.MemberRegistratio
 	var listing system.Listing
 	if server, known := s.resolve(id); known && s.listed(server) {
 		listing.Member = s.registration(server)
+		if failed := s.failedBeside(server); len(failed) > 0 && s.state.Servers[server].Status != agency.Lost { // it is their successor
+			listing.Member = s.registration(failed[0])
+		}
 	}
 	if predecessor == nil {
 		return listing
 	}
-	listing.Predecessor = s.listed(predecessor.ID)
+	listing.Predecessor = len(s.former(predecessor)) > 0
 	if successor := s.successor(predecessor); successor != "" {
 		listing.Successor, listing.Joined = s.registration(successor), s.state.Servers[successor].Status == agency.Good
 	}
@@ -74,34 +77,65 @@ func (s *clusterView) successor(of *v1alpha1.MemberRegistration) string {
 	return ""
 }
 
-// Leave takes a server off the deployment's list for good. One that has not failed, or that has shards by plan or in fact, or leads, is kept: the
+// failedBeside are the servers on the list that have failed at the address of another one: each had it before.
+func (s *clusterView) failedBeside(server string) []string {
+	at := s.state.Servers[server].Endpoint
+	return slices.DeleteFunc(slices.Sorted(maps.Keys(s.servers())), func(id string) bool {
+		other := s.state.Servers[id]
+		return id == server || !s.listed(id) || at == "" || other.Endpoint != at || other.Status != agency.Lost
+	})
+}
+
+// former are the servers on the list that a predecessor's successor is there for: the predecessor, and others that have failed at its address, since each
+// pod of a coordinator without a volume begins as another one.
+func (s *clusterView) former(predecessor *v1alpha1.MemberRegistration) []string {
+	var all []string
+	if s.listed(predecessor.ID) {
+		all = append(all, predecessor.ID)
+	}
+	if successor := s.successor(predecessor); successor != "" {
+		all = append(all, slices.DeleteFunc(s.failedBeside(successor), func(id string) bool { return id == predecessor.ID })...)
+	}
+	return all
+}
+
+// Leave takes a server off the deployment's list for good, and after it those that had its address before. One that has not failed, or that has shards by plan or in fact, or leads, is kept: the
 // supervision moves the shards of one that has failed to others, as soon as there is one that may have them, and has another one lead.
 func (d *deployment) Leave(ctx context.Context, _ system.Member, entry *v1alpha1.MemberRegistration) (missing string, err error) {
 	seen, err := d.servers(ctx)
 	if err != nil {
 		return "", err
 	}
-	if !seen.listed(entry.ID) {
+	former := seen.former(entry)
+	if len(former) == 0 {
 		return "", nil
 	}
-	if missing := seen.needed(entry.ID); missing != "" {
+	if missing, err = d.takeOff(ctx, seen, former[0]); missing != "" || err != nil || len(former) == 1 {
+		return missing, err
+	}
+	return fmt.Sprintf("%s, which has failed at the same address, is the next to leave", text.List(former[1:], 3)), nil
+}
+
+// takeOff takes one server off the list, and returns what that waits for.
+func (d *deployment) takeOff(ctx context.Context, seen *clusterView, id string) (missing string, err error) {
+	if missing := seen.needed(id); missing != "" {
 		return missing, nil
 	}
 	by, remove := "coordinator", d.removeServer
-	if slices.Contains(seen.state.Singles, entry.ID) {
+	if slices.Contains(seen.state.Singles, id) {
 		by, remove = "agency", func(ctx context.Context, id string) error { return d.removeSingle(ctx, seen, id) }
 	}
-	err = remove(ctx, entry.ID)
+	err = remove(ctx, id)
 	if refused, is := errors.AsType[*refusal](err); is {
 		switch refused.status {
 		case http.StatusNotFound: // another client was first
 			return "", nil
 		case http.StatusPreconditionFailed:
-			return "the " + by + " keeps " + entry.ID + ": " + refused.message, nil
+			return "the " + by + " keeps " + id + ": " + refused.message, nil
 		}
 	}
 	if err != nil {
-		return "", fmt.Errorf("removing server %s: %w", entry.ID, err)
+		return "", fmt.Errorf("removing server %s: %w", id, err)
 	}
 	return "", nil
 }

@@ -141,6 +141,65 @@ func TestASingleServerThatIsNeededStays(t *testing.T) {
 	}
 }
 
+// Each pod of a coordinator without a volume begins as another server. Whichever of them are on the list leave it with the last one that is lost, once its
+// successor is there, and none before.
+func TestCoordinatorsThatHadTheAddressLeaveTheList(t *testing.T) {
+	b := newBench(t, plain())
+	first := "CRDN-a"
+	b.sim.Wipe(first)
+	second := b.sim.Renew(first)
+	b.ticks(12)
+	if got := b.listed("crdn-a", nil).Member; got == nil || got.ID != first {
+		t.Errorf("while its successor runs, what is to leave is %+v", got)
+	}
+	b.sim.Wipe(second)
+	b.ticks(12)
+	old := b.listed("crdn-a", nil).Member
+	if old == nil || old.ID != second {
+		t.Fatalf("while both have failed it is listed as %+v", old)
+	}
+	third := b.sim.Renew(second)
+	b.ticks(1)
+	if missing := b.takeOff(old); missing != first+", which has failed at the same address, is the next to leave" || !b.listed("crdn-a", old).Predecessor {
+		t.Errorf("once the second has left: %q", missing)
+	}
+	if missing := b.takeOff(old); missing != "" {
+		t.Errorf("once the first has left: %q", missing)
+	}
+	if got := b.listed("crdn-a", old); got.Predecessor || got.Successor.ID != third || len(b.sim.Mentions(first)) > 0 || len(b.sim.Mentions(second)) > 0 {
+		t.Errorf("in the end it is listed as %+v", got)
+	}
+}
+
+// Of servers at one address that have all failed the one with data is meant; where several have some it is not known which.
+func TestFailedServersAtOneAddress(t *testing.T) {
+	for name, c := range map[string]struct {
+		on   []string
+		want string
+	}{
+		"the first has data":  {[]string{prmrA}, prmrA},
+		"the second has data": {[]string{"PRMR-a-again1"}, "PRMR-a-again1"},
+		"both have data":      {[]string{prmrA, "PRMR-a-again1"}, ""},
+		"neither has data":    {nil, "PRMR-a-again1"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			sim := cluster(2)
+			sim.AddCollection("b", 1, []string{prmrB})
+			sim.Wipe(prmrA)
+			sim.Renew(prmrA)
+			for i, server := range c.on {
+				sim.AddCollection(string(rune('c'+i)), 1, []string{server})
+			}
+			b := newBench(t, sim)
+			b.sim.Kill("PRMR-a-again1")
+			b.ticks(12)
+			if got, _ := b.evidence("prmr-a").Members["prmr-a"]["server"].(string); got != c.want {
+				t.Errorf("it is %q, want %q", got, c.want)
+			}
+		})
+	}
+}
+
 // A dbserver that may be replaced is lost for good, and its successor joins at its address: in the end it is off the list, all of its shards are
 // on others, and nothing is lost.
 func TestPropertyReplacedDBServersLeaveTheList(t *testing.T) {
