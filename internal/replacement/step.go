@@ -85,6 +85,10 @@ func (s *stepping) wait() {
 		return
 	}
 	claims, node := s.present(), s.where()
+	if s.succeeded() {
+		s.act(Action{Kind: Write, Progress: Progress{Phase: Joining, Node: node.Name, NodeUID: node.UID, Registration: s.System.Member}})
+		return
+	}
 	next := Progress{Phase: Removing, Node: node.Name, NodeUID: node.UID, Registration: s.System.Member}
 	if s.Pod != nil && s.Pod.Node.Name != "" { // one that is on no node may be the successor, once it has other claims
 		next.PodUID = s.Pod.UID
@@ -192,7 +196,7 @@ func (s *stepping) producible() {
 // where is the node on which the member is, or was last.
 func (s *stepping) where() Node {
 	switch last := len(s.Places) - 1; {
-	case s.Pod != nil && s.Pod.Node.Name != "":
+	case s.Pod != nil && s.Pod.Node.Name != "" && !s.succeeded():
 		return s.Pod.Node
 	case last >= 0:
 		return s.Places[last].Node
@@ -202,7 +206,7 @@ func (s *stepping) where() Node {
 
 // departed: nothing of the predecessor runs any more, wherever it was.
 func (s *stepping) departed() {
-	bound := s.Pod != nil && s.Pod.Node.Name != "" && !s.successor()
+	bound := s.Pod != nil && s.Pod.Node.Name != "" && !s.successor() && !s.succeeded()
 	if !bound && len(s.Places) == 0 && s.Progress.Node == "" {
 		s.block(nodeNotKnown(s.Member.ID))
 	}
@@ -364,6 +368,15 @@ func (s *stepping) nothingLeft() bool {
 // it could have.
 func (s *stepping) successor() bool {
 	return s.Progress.Phase != Waiting && s.Pod != nil && s.Pod.UID != s.Progress.PodUID && len(s.oldClaims()) == 0
+}
+
+// succeeded reports whether the set has made the successor of a member that has no claims before anything was begun: its pod is on a node that reports, and
+// earlier ones were on others.
+func (s *stepping) succeeded() bool {
+	if s.Progress.Phase != Waiting || s.Set.Makes != Yes || len(s.Claims) > 0 || len(s.Places) == 0 || s.Pod == nil || s.Pod.Node.State != NodeAlive {
+		return false
+	}
+	return !slices.ContainsFunc(s.Places, func(p Place) bool { return p.Node.Name == s.Pod.Node.Name })
 }
 
 // runs reports whether the predecessor, or a pod with its claims, has come back to a node that reports.
