@@ -47,6 +47,7 @@ func (c *Cluster) supervise() {
 		c.enforce(at)
 	}
 	c.failOverSingle()
+	c.failOverFoxx()
 	c.work()
 	c.collect()
 }
@@ -177,6 +178,22 @@ func without(server string, servers []string) []string {
 func (c *Cluster) plan(at place, servers []string) {
 	c.tree.set(at.plan(), anys(servers))
 	c.written()
+}
+
+// failOverFoxx has another good coordinator run the queues of Foxx where the one that does is not.
+func (c *Cluster) failOverFoxx() {
+	const path = "Current/Foxxmaster"
+	master := c.tree.text(path)
+	if master == "" || c.health(master) == "GOOD" {
+		return
+	}
+	for _, p := range c.of(coordinator) {
+		if c.health(p.id) == "GOOD" {
+			c.tree.set(path, p.id)
+			c.written()
+			return
+		}
+	}
 }
 
 // failOverSingle makes the good server that has most of the data the leader of an active failover deployment.

@@ -139,8 +139,8 @@ func (c *Cluster) Quorum() bool {
 	return len(c.of(agent)) == 0 || len(c.together()) >= c.quorum()
 }
 
-// Mentions are the paths of the agency's tree at which a server's id stands, as a key or in a list, sorted: but for jobs, and for the list of those that
-// were removed.
+// Mentions are the paths of the agency's tree at which a server's id stands, as a key or in a list, sorted: but for jobs, for the list of those that
+// were removed, and for what removeServer leaves as it is: what dbservers have reported of databases, and which coordinator collects metrics.
 func (c *Cluster) Mentions(id string) []string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -176,7 +176,10 @@ func mentions(value any, path, id string) []string {
 }
 
 // passedOver are what Mentions does not look at.
-var passedOver = []string{"/Target/ToDo", "/Target/Pending", "/Target/Finished", "/Target/Failed", "/Target/RemovedServers"}
+var passedOver = []string{
+	"/Target/ToDo", "/Target/Pending", "/Target/Finished", "/Target/Failed", "/Target/ReturnLeadership", "/Target/RemovedServers", "/Current/Databases",
+	"/Plan/Metrics",
+}
 
 // OutOfReach are the shards of which no server that is up has every acknowledged write, sorted.
 func (c *Cluster) OutOfReach() []string {
@@ -242,4 +245,17 @@ func (c *Cluster) Runs(id string) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.isUp(id)
+}
+
+// Thin are the shards that fewer servers hold in sync than their replication factor says, sorted; satellites are left out.
+func (c *Cluster) Thin() []string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var all []string
+	for _, at := range c.places() {
+		if copies, counted := c.copies(at); counted && len(c.tree.strings(at.current())) < copies {
+			all = append(all, at.key())
+		}
+	}
+	return all
 }

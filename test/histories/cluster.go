@@ -47,6 +47,8 @@ func (w *world) progress(p planned) func() {
 		return w.protected(p.pod)
 	case w.collectOrphan(pod) != nil:
 		return w.collectOrphan(pod)
+	case pod == nil && w.makesNone[p.pod]:
+		return nil
 	case w.lost(p.pod) && pod == nil && w.inSet(p.pod):
 		return func() { w.recreate(p) }
 	case w.lost(p.pod):

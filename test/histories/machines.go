@@ -117,7 +117,11 @@ func (w *world) lose() {
 	if pod == "" || w.wouldLose(pod) != "" && w.dice.IntN(4) > 0 {
 		return
 	}
-	stops := w.dice.IntN(2) == 0
+	w.loseMachine(pod, w.dice.IntN(2) == 0)
+}
+
+// loseMachine has the machine of a member stop, or cuts it off.
+func (w *world) loseMachine(pod string, stops bool) {
 	w.note("machine: %s is lost; it stops: %t", w.nodeKey(pod).Name, stops)
 	m := w.machines[pod]
 	m.lost, m.since, m.cut = true, time.Now(), !stops
@@ -145,12 +149,23 @@ func (w *world) fence() {
 	if pod == "" {
 		return
 	}
+	switch fence, begun := w.fenceOf(pod); {
+	case fence == nil:
+	case !begun && w.dice.IntN(2) == 0:
+		w.note("fence: of %s is begun", fence.Spec.NodeName)
+	default:
+		w.prove(pod, fence)
+	}
+}
+
+// fenceOf returns the fence of a member's machine, which it begins where there is none; nil: its Node is gone.
+func (w *world) fenceOf(pod string) (fence *v1alpha1.NodeFence, begun bool) {
 	node, ok := w.store.get(nodes, w.nodeKey(pod)).(*corev1.Node)
 	if !ok {
-		return
+		return nil, false
 	}
 	facts := observe.LostNodeFacts(node)
-	fence, begun := w.store.get(fences, client.ObjectKey{Name: lostnode.FenceName(&facts)}).(*v1alpha1.NodeFence)
+	fence, begun = w.store.get(fences, client.ObjectKey{Name: lostnode.FenceName(&facts)}).(*v1alpha1.NodeFence)
 	if !begun {
 		fence = lostnode.NewFence(&facts, "machines")
 		fence.Finalizers = nil
@@ -158,11 +173,12 @@ func (w *world) fence() {
 			w.fail("SIMULATOR", "creating a fence: %v", err)
 		}
 	}
-	if !begun && w.dice.IntN(2) == 0 {
-		w.note("fence: of %s is begun", node.Name)
-		return
-	}
-	w.note("fence: %s is proven off", node.Name)
+	return fence, begun
+}
+
+// prove has a fence prove that the machine of a member is off.
+func (w *world) prove(pod string, fence *v1alpha1.NodeFence) {
+	w.note("fence: %s is proven off", fence.Spec.NodeName)
 	w.powerOff(pod)
 	fence = duplicate(fence)
 	fence.Status = v1alpha1.NodeFenceStatus{Step: v1alpha1.FenceWaitingForPods, ProvenTime: new(metav1.Now()), Taint: v1alpha1.TaintByUsher}

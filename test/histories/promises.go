@@ -128,8 +128,10 @@ func (w *world) asksRules(name string) bool {
 // asksNothing reports whether members of a role may go at any time, and any number of them.
 func (w *world) asksNothing(name string) bool {
 	role := w.role(name)
-	return role != nil && len(role.Evict.Rules) == 0 && len(role.Evict.Prepare) == 0 && role.State == v1alpha1.StateNone &&
-		(role.Evict.AtOnce == nil || *role.Evict.AtOnce == 0) && role.Evict.MinReady == nil
+	if role == nil || len(role.Evict.Rules) > 0 || len(role.Evict.Prepare) > 0 || role.Evict.MinReady != nil {
+		return false
+	}
+	return role.Evict.AtOnce == nil && role.State == v1alpha1.StateNone || role.Evict.AtOnce != nil && *role.Evict.AtOnce == 0
 }
 
 // settlesAtOnce reports whether a role says that its members do not count any more when they were seen gone.

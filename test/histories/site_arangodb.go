@@ -28,7 +28,8 @@ type arango struct {
 	shards  []string
 	writing *rand.Rand
 	agents  int
-	failing bool // the next moves of shards fail
+	failing bool   // the next moves of shards fail
+	each    func() // looks at the deployment at each second, while it is written to; nil: as the history goes
 }
 
 const (
@@ -190,7 +191,10 @@ func (a *arango) tick() {
 	if a.world.regime.staging {
 		a.staging.Tick()
 	}
-	if !a.world.calm && a.writing.IntN(3) == 0 && len(a.shards) > 0 {
+	if a.each != nil {
+		a.each()
+	}
+	if (!a.world.calm || a.each != nil) && a.writing.IntN(3) == 0 && len(a.shards) > 0 {
 		a.sim.Write(a.shards[a.writing.IntN(len(a.shards))])
 	}
 }

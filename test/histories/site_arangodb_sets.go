@@ -11,7 +11,7 @@ func newArangoSets(w *world) site { return newDeployment(w, w.dice.IntN(3) == 0)
 
 func (*arango) sets() map[string]bool {
 	return map[string]bool{
-		"arangodb-agent": true, "arangodb-dbserver": true, "arangodb-single-active-failover": true,
+		"arangodb-agent": true, "arangodb-dbserver": true, "arangodb-single-active-failover": true, "arangodb-single": true,
 		"arangodb-coordinator": false, "arangodb-syncmaster": false, "arangodb-syncworker": false,
 	}
 }
@@ -46,7 +46,7 @@ func (a *arango) expelled(pod string) bool { return !a.empty[pod] && !a.sim.Know
 // checkRemoved: a server is taken off the list only when it has ended, and nothing is lost without it.
 func (a *arango) checkRemoved(body string) {
 	for _, id := range a.sim.Members() {
-		if !strings.Contains(body, `"`+id+`"`) && !strings.Contains(body, "/"+id+`"`) {
+		if body != `"`+id+`"` && !strings.Contains(body, `"/arango/Plan/Singles/`+id+`":`) {
 			continue
 		}
 		if a.sim.Runs(id) {

@@ -210,14 +210,19 @@ func (w *world) destroy() {
 	if pod == "" || !w.hasVolume(pod) || site.wouldLoseDisk(pod) != "" && w.dice.IntN(8) > 0 {
 		return
 	}
-	w.note("machine: %s is destroyed", w.nodeKey(pod).Name)
-	w.safety.excused = w.safety.excused || site.wouldLoseDisk(pod) != ""
-	w.machines[pod].destroyed = true
-	site.wipe(pod)
-	w.safety.changed(w, accident, w.nodeKey(pod).Name+" is destroyed")
+	w.destroyMachine(pod)
 	if w.dice.IntN(2) == 0 {
 		w.deleteNode(pod)
 	}
+}
+
+// destroyMachine has the machine of a member, which is lost, never come back, with its disk.
+func (w *world) destroyMachine(pod string) {
+	w.note("machine: %s is destroyed", w.nodeKey(pod).Name)
+	w.safety.excused = w.safety.excused || w.local().wouldLoseDisk(pod) != ""
+	w.machines[pod].destroyed = true
+	w.local().wipe(pod)
+	w.safety.changed(w, accident, w.nodeKey(pod).Name+" is destroyed")
 }
 
 // deleteNode is a person who says that a machine is gone for good.

@@ -51,6 +51,8 @@ type world struct {
 	moved    int                  // how many members have come to other machines
 	// fresh are the members that have had a claim made anew for them.
 	fresh map[string]bool
+	// makesNone are the members for which no pod is made for now, as under a quota.
+	makesNone map[string]bool
 	// replacing are the members whose claims were deleted for a successor that has not begun.
 	replacing map[string]bool
 	ends      map[types.UID]time.Time // when the process of a terminating pod ends
