@@ -55,5 +55,10 @@ func (a *arango) checkRemoved(body string) {
 		if lose, why := a.sim.WouldLoseWithDisk(id); lose {
 			a.world.fail("REPLACED", "%s is taken off the list: %s", id, why)
 		}
+		for _, at := range a.sim.Mentions(id) {
+			if strings.HasPrefix(at, "/Plan/Collections/") || strings.HasPrefix(at, "/Current/Collections/") {
+				a.world.fail("REPLACED", "%s is to be taken off the list, and stands at %s", id, at)
+			}
+		}
 	}
 }
