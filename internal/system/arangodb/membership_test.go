@@ -141,6 +141,27 @@ func TestASingleServerThatIsNeededStays(t *testing.T) {
 	}
 }
 
+// While the shards of a dbserver that has failed have nowhere to go it stays, and no coordinator is asked: that keeps the call for a minute. A successor is room.
+func TestADBServerWithShardsStaysOnTheList(t *testing.T) {
+	sim := cluster(2)
+	sim.AddCollection("c", 2, []string{prmrA, prmrB})
+	b := newBench(t, sim)
+	old := b.listed(prmrA, nil).Member
+	b.sim.Wipe(prmrA)
+	b.ticks(30)
+	if missing := b.takeOff(old); missing != "server PRMR-a has 1 shard by plan or in fact, until the supervision has moved them to others" {
+		t.Errorf("with shards: %q", missing)
+	}
+	if asked := b.asked("/_admin/cluster/removeServer"); asked > 0 {
+		t.Errorf("with shards it is asked for %d times", asked)
+	}
+	b.sim.Renew(prmrA)
+	b.ticks(5)
+	if missing := b.takeOff(old); missing != "" || len(b.sim.Mentions(prmrA)) > 0 {
+		t.Errorf("once they have moved to its successor: %q, and it stands at %v", missing, b.sim.Mentions(prmrA))
+	}
+}
+
 // Each pod of a coordinator without a volume begins as another server. Whichever of them are on the list leave it with the last one that is lost, once its
 // successor is there, and none before.
 func TestCoordinatorsThatHadTheAddressLeaveTheList(t *testing.T) {
