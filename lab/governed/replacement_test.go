@@ -2,11 +2,11 @@ package governed
 
 import (
 	"context"
-	"fmt"
 	"os/exec"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -215,10 +215,11 @@ func (h *house) replacementMakesASuccessor(t *testing.T) {
 	lost := l.pods[2]
 	old := h.volumeOf(t, l.ns, lost.Name)
 	h.removeNode(t, lost)
-	before := h.lab.RequestsOf(t, managerAccount)
+	began := time.Now()
 	q := h.requestReplacement(t, l.ns, "db", lost.Name)
 	q = h.waitReplacement(t, l.ns, q.Name, "the member to be replaced", isReplaced)
-	logMade(t, before, h.lab.RequestsOf(t, managerAccount))
+	made := h.lab.RequestsAbout(t, managerAccount, began, l.ns, lost.Spec.NodeName, l.spare)
+	t.Logf("requests per replaced member: %d (%s)", made.Total(), made)
 	now := h.lab.WaitReady(t, l.ns, testlab.Labels("db"), 3)
 	at := slices.IndexFunc(now, func(p *corev1.Pod) bool { return p.Name == lost.Name })
 	if node := now[at].Spec.NodeName; node != l.spare || q.Status.Successor == nil || q.Status.Successor.Node != l.spare {
@@ -234,21 +235,6 @@ func (h *house) replacementMakesASuccessor(t *testing.T) {
 
 // managerAccount is who the managers are.
 const managerAccount = "system:serviceaccount:usher-system:usher-manager"
-
-// logMade says how many requests both managers made, for this member and for all else that they look after.
-func logMade(t *testing.T, before, after testlab.Requests) {
-	t.Helper()
-	var kinds []string
-	total := 0
-	for kind, n := range after {
-		if n -= before[kind]; n > 0 {
-			kinds = append(kinds, fmt.Sprintf("%d %s %s", n, kind.Verb, kind.Resource))
-			total += n
-		}
-	}
-	slices.Sort(kinds)
-	t.Logf("requests per replaced member: %d (%s)", total, strings.Join(kinds, ", "))
-}
 
 func (h *house) volumeOf(t *testing.T, ns, pod string) *corev1.PersistentVolume {
 	t.Helper()

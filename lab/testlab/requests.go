@@ -2,10 +2,14 @@ package testlab
 
 import (
 	"bufio"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"io"
+	"maps"
 	"os"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -51,6 +55,7 @@ type auditEntry struct {
 	RequestURI string    `json:"requestURI"`
 	Received   time.Time `json:"requestReceivedTimestamp"`
 	Object     struct {
+		Namespace   string `json:"namespace"`
 		Resource    string `json:"resource"`
 		Subresource string `json:"subresource"`
 	} `json:"objectRef"`
@@ -73,6 +78,33 @@ func (l *Lab) Requests(tb testing.TB, userAgentPrefix string, since time.Time) R
 func (l *Lab) RequestsOf(tb testing.TB, user string) Requests {
 	tb.Helper()
 	return l.count(tb, func(e *auditEntry) bool { return e.User.Name == user })
+}
+
+// RequestsAbout counts so the requests of a user since then that are about the objects of a namespace, about objects of the cluster that are
+// named, whether in their paths or in what selects them, and about who may do what. What clients do for all of the cluster, such as watches and
+// what is about themselves, is none of them.
+func (l *Lab) RequestsAbout(tb testing.TB, user string, since time.Time, namespace string, names ...string) Requests {
+	tb.Helper()
+	return l.count(tb, func(e *auditEntry) bool {
+		if e.User.Name != user || e.Received.Before(since) || e.Verb == "watch" {
+			return false
+		}
+		named := func(name string) bool { return e.Object.Namespace == "" && strings.Contains(e.RequestURI, name) }
+		return e.Object.Namespace == namespace || e.Object.Resource == "subjectaccessreviews" || slices.ContainsFunc(names, named)
+	})
+}
+
+// String lists the kinds with their numbers, the most frequent first.
+func (r Requests) String() string {
+	numbers := map[string]int{}
+	for kind, n := range r {
+		numbers[kind.Verb+" "+kind.Resource] += n
+	}
+	kinds := slices.SortedFunc(maps.Keys(numbers), func(a, b string) int { return cmp.Or(cmp.Compare(numbers[b], numbers[a]), cmp.Compare(a, b)) })
+	for i, kind := range kinds {
+		kinds[i] = strconv.Itoa(numbers[kind]) + " " + kind
+	}
+	return strings.Join(kinds, ", ")
 }
 
 func (l *Lab) count(tb testing.TB, counted func(*auditEntry) bool) Requests {
