@@ -72,6 +72,8 @@ type Subject struct {
 	Fresh bool
 	// FreshNode asks for the pod's node past the cache.
 	FreshNode bool
+	// ReadNode is the pod's node as it was read past the cache; nil: it is read where FreshNode asks for it.
+	ReadNode *corev1.Node
 	// FreshMembers asks for the members past the cache where a verdict rests on which are Ready: a cache whose watch hangs shows Ready
 	// what has crashed since.
 	FreshMembers bool
@@ -110,7 +112,7 @@ func (g *Gatherer) Input(ctx context.Context, of Subject) (eviction.Input, error
 		return in, err
 	}
 	if len(claims) == 1 {
-		if in.NodeOff, err = g.off(ctx, pod.Node); err != nil {
+		if in.NodeOff, err = g.off(ctx, pod.Node, of.ReadNode); err != nil {
 			return in, err
 		}
 		in.Evidence = g.evidence(ctx, policies, claims[0], of.Replace || in.NodeOff)
@@ -121,8 +123,10 @@ func (g *Gatherer) Input(ctx context.Context, of Subject) (eviction.Input, error
 
 // surroundings gathers the node of a pod that is claimed, its peers, and the members of its policies.
 func (g *Gatherer) surroundings(ctx context.Context, of Subject, policies []*v1alpha1.EvictionPolicy, claims []eviction.Claim, in *eviction.Input) (err error) {
-	if in.Node, err = g.node(ctx, in.Pod.Node, of.FreshNode); err != nil {
-		return err
+	if in.Node = nodeFacts(of.ReadNode); in.Node == nil {
+		if in.Node, err = g.node(ctx, in.Pod.Node, of.FreshNode); err != nil {
+			return err
+		}
 	}
 	if in.Peers, err = g.peers(ctx, in.Pod.Namespace, policies); err != nil {
 		return err
@@ -204,9 +208,16 @@ func (g *Gatherer) node(ctx context.Context, name string, fresh bool) (*snapshot
 	if err != nil {
 		return nil, fmt.Errorf("reading node %s: %w", name, err)
 	}
-	facts := observe.NodeFacts(&node)
-	facts.Annotations = NodeAnnotations(&node)
-	return facts, nil
+	return nodeFacts(&node), nil
+}
+
+func nodeFacts(node *corev1.Node) *snapshot.Node {
+	if node == nil {
+		return nil
+	}
+	facts := observe.NodeFacts(node)
+	facts.Annotations = NodeAnnotations(node)
+	return facts
 }
 
 // peers returns the pods of the namespace that terminate, and those that a policy's status names.

@@ -13,8 +13,8 @@ import (
 	"usher.sh/usher/internal/observe"
 )
 
-// off reports whether a fence proves that a node is off. The node is read past the cache: one that answers again is not.
-func (g *Gatherer) off(ctx context.Context, name string) (bool, error) {
+// off reports whether a fence proves that a node is off. The node is read past the cache, or was (nil: it was not): one that answers again is not.
+func (g *Gatherer) off(ctx context.Context, name string, read *corev1.Node) (bool, error) {
 	if name == "" {
 		return false, nil
 	}
@@ -31,14 +31,16 @@ func (g *Gatherer) off(ctx context.Context, name string) (bool, error) {
 	if len(fences) == 0 {
 		return false, nil
 	}
-	var node corev1.Node
-	err := g.Live.Get(ctx, client.ObjectKey{Name: name}, &node)
-	switch {
-	case apierrors.IsNotFound(err):
-		return false, nil
-	case err != nil:
-		return false, fmt.Errorf("reading node %s: %w", name, err)
+	if read == nil {
+		read = &corev1.Node{}
+		err := g.Live.Get(ctx, client.ObjectKey{Name: name}, read)
+		switch {
+		case apierrors.IsNotFound(err):
+			return false, nil
+		case err != nil:
+			return false, fmt.Errorf("reading node %s: %w", name, err)
+		}
 	}
-	facts := observe.LostNodeFacts(&node)
+	facts := observe.LostNodeFacts(read)
 	return lostnode.ProvenOff(&facts, fences), nil
 }

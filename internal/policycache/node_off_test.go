@@ -55,7 +55,7 @@ func TestOff(t *testing.T) {
 				return fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).Build()
 			}
 			g := &Gatherer{Policies: New(store(node, fence), nil, nil), Live: store(live)}
-			got, err := g.off(t.Context(), "n1")
+			got, err := g.off(t.Context(), "n1", nil)
 			if err != nil || got != c.want {
 				t.Errorf("%t, %v", got, err)
 			}
