@@ -20,8 +20,9 @@ import (
 	"usher.sh/usher/internal/system"
 )
 
-// gather reads what is known of the members of a policy: of pods and nodes by the cache, since what is wrong has to stand for minutes.
-func (r *reconciler) gather(ctx context.Context, policy *v1alpha1.EvictionPolicy) (replacement.RepairInput, error) {
+// gather reads what is known of the members of a policy: of pods and nodes by the cache, since what is wrong has to stand for minutes. Fresh says that
+// members get a successor by it, so that StatefulSets are read even where they were a short time ago.
+func (r *reconciler) gather(ctx context.Context, policy *v1alpha1.EvictionPolicy, fresh bool) (replacement.RepairInput, error) {
 	in := replacement.RepairInput{Now: r.Now(), Policy: policy, Nodes: map[string]*snapshot.Node{}}
 	pods, err := r.Gatherer.Policies.Pods(ctx, policy.Namespace)
 	if err != nil {
@@ -36,7 +37,7 @@ func (r *reconciler) gather(ctx context.Context, policy *v1alpha1.EvictionPolicy
 			in.Members = append(in.Members, seen)
 		}
 	}
-	if err := r.missing(ctx, policy, there, &in); err != nil {
+	if err := r.missing(ctx, policy, there, fresh, &in); err != nil {
 		return in, err
 	}
 	if err := r.nodes(ctx, &in); err != nil {
@@ -111,25 +112,36 @@ const (
 )
 
 // missing adds the members whose StatefulSets have no pod for them. Without the right to read StatefulSets none is known to be missing.
-func (r *reconciler) missing(ctx context.Context, policy *v1alpha1.EvictionPolicy, there map[string]bool, in *replacement.RepairInput) error {
+func (r *reconciler) missing(ctx context.Context, policy *v1alpha1.EvictionPolicy, there map[string]bool, fresh bool, in *replacement.RepairInput) error {
 	compiled := r.Gatherer.Policies.Compiled(policy)
-	left, next := mostMissing, ""
-	for range mostSets / setsAtOnce {
+	left := mostMissing
+	add := func(sets []appsv1.StatefulSet) {
+		for i := range sets {
+			in.Members = append(in.Members, missingOf(policy, compiled, &sets[i], absent(&sets[i], there, &left))...)
+		}
+	}
+	key := client.ObjectKeyFromObject(policy)
+	if kept, known := r.sets.get(key, in.Now); known && !fresh {
+		add(kept)
+		return nil
+	}
+	keep := keptSets{at: in.Now}
+	for next, pages := "", 0; pages < mostSets/setsAtOnce; pages++ {
 		var sets appsv1.StatefulSetList
 		err := r.live.List(ctx, &sets, client.InNamespace(policy.Namespace), client.Limit(setsAtOnce), client.Continue(next))
 		if apierrors.IsForbidden(err) {
-			return nil
+			break
 		}
 		if err != nil {
 			return fmt.Errorf("listing StatefulSets: %w", err)
 		}
-		for i := range sets.Items {
-			in.Members = append(in.Members, missingOf(policy, compiled, &sets.Items[i], absent(&sets.Items[i], there, &left))...)
-		}
+		add(sets.Items)
+		keep.add(sets.Items)
 		if next = sets.Continue; next == "" || left <= 0 {
-			return nil
+			break
 		}
 	}
+	r.sets.keep(key, &keep)
 	return nil
 }
 

@@ -19,7 +19,7 @@ import (
 
 const (
 	// pause is the least time between two looks at a policy.
-	pause = 2 * time.Second
+	pause = 5 * time.Second
 	// unwatched is when to look again at StatefulSets, which are not watched: the right to that is optional.
 	unwatched = time.Minute
 )
@@ -34,24 +34,26 @@ func (r *reconciler) reconcile(ctx context.Context, key reconcile.Request) (reco
 	if err != nil {
 		return reconcile.Result{}, fmt.Errorf("reading policy: %w", err)
 	}
-	if policy.Spec.Repair == nil || policy.DeletionTimestamp != nil || policy.Spec.Audited() {
+	if !repaired(policy) {
 		r.forget(key.NamespacedName)
 		return r.write(ctx, policy, nil, 0)
 	}
 	if wait := r.early(key.NamespacedName); wait > 0 {
 		return reconcile.Result{RequeueAfter: wait}, nil
 	}
-	// What was written down last decides what is due: past the cache, which may not have it yet.
-	if err := r.live.Get(ctx, key.NamespacedName, policy); err != nil {
-		return reconcile.Result{}, client.IgnoreNotFound(err)
-	}
-	in, err := r.gather(ctx, policy)
+	in, err := r.gather(ctx, policy, false)
 	if err != nil {
 		return reconcile.Result{}, err
 	}
 	result := replacement.Repair(in)
-	if len(result.Requests) > 0 { // what others have requested meanwhile counts, which the cache may not have yet
-		if in.Requests, err = requestsBy(ctx, r.live, policy); err != nil {
+	if len(result.Requests) > 0 {
+		if err := r.live.Get(ctx, key.NamespacedName, policy); err != nil {
+			return reconcile.Result{}, client.IgnoreNotFound(err)
+		}
+		if !repaired(policy) { // the cache does not have that yet
+			return reconcile.Result{RequeueAfter: pause}, nil
+		}
+		if in, err = r.anew(ctx, policy); err != nil {
 			return reconcile.Result{}, err
 		}
 		result = replacement.Repair(in)
@@ -62,6 +64,22 @@ func (r *reconciler) reconcile(ctx context.Context, key reconcile.Request) (reco
 		}
 	}
 	return r.write(ctx, policy, result.Unhealthy, next(r.Now(), &result))
+}
+
+// repaired reports whether the members of a policy are looked at.
+func repaired(policy *v1alpha1.EvictionPolicy) bool {
+	return policy.Spec.Repair != nil && policy.DeletionTimestamp == nil && !policy.Spec.Audited()
+}
+
+// anew reads past the cache what decides whether members get a successor, beside the policy: StatefulSets, and what others have requested
+// meanwhile. What is only written down is written at the version of the policy that was read.
+func (r *reconciler) anew(ctx context.Context, policy *v1alpha1.EvictionPolicy) (replacement.RepairInput, error) {
+	in, err := r.gather(ctx, policy, true)
+	if err != nil {
+		return in, err
+	}
+	in.Requests, err = requestsBy(ctx, r.live, policy)
+	return in, err
 }
 
 // refuse says of a member that no request could be made for it, and why.

@@ -39,6 +39,7 @@ type reconciler struct {
 
 	mu     sync.Mutex
 	looked map[client.ObjectKey]time.Time // by policy
+	sets   setStore
 }
 
 // workers are few: a look at a policy is one at all its members.
@@ -146,4 +147,5 @@ func (r *reconciler) forget(policy client.ObjectKey) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	delete(r.looked, policy)
+	r.sets.forget(policy)
 }
