@@ -30,16 +30,19 @@ func (w *Replacements) WriteStatus(ctx context.Context, seen *v1alpha1.Replaceme
 	return changed, answers.Of(err)
 }
 
-// Hold puts the finalizer on a request, or takes it off, at the version that was decided upon.
-func (w *Replacements) Hold(ctx context.Context, seen *v1alpha1.ReplacementRequest, hold bool) answers.Answer {
+// Hold puts the finalizer on a request, or takes it off, at the version that was decided upon, and returns the request as it is then.
+func (w *Replacements) Hold(ctx context.Context, seen *v1alpha1.ReplacementRequest, hold bool) (*v1alpha1.ReplacementRequest, answers.Answer) {
 	changed := seen.DeepCopy()
 	changed.Finalizers = withFinalizer(changed.Finalizers, v1alpha1.ReplacementFinalizer, hold)
-	return answers.Of(w.Client.Patch(ctx, changed, client.MergeFromWithOptions(seen, client.MergeFromWithOptimisticLock{}), client.FieldOwner(fieldManager)))
+	err := w.Client.Patch(ctx, changed, client.MergeFromWithOptions(seen, client.MergeFromWithOptimisticLock{}), client.FieldOwner(fieldManager))
+	return changed, answers.Of(err)
 }
 
-// Create creates a request for a policy, with which it goes. Conflict: it is there already, with the same spec.
+// Create creates a request for a policy, with which it goes, and with the finalizer, which saves a write. Conflict: it is there already, with the same
+// spec.
 func (w *Replacements) Create(ctx context.Context, request *v1alpha1.ReplacementRequest, policy *v1alpha1.EvictionPolicy) answers.Answer {
 	created := request.DeepCopy()
+	created.Finalizers = withFinalizer(created.Finalizers, v1alpha1.ReplacementFinalizer, true)
 	created.OwnerReferences = []metav1.OwnerReference{{
 		APIVersion: v1alpha1.GroupVersion.String(), Kind: "EvictionPolicy", Name: policy.Name, UID: policy.UID,
 	}}

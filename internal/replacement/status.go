@@ -120,6 +120,17 @@ func Reported(before *v1alpha1.ReplacementRequestStatus, generation int64, in *S
 	return status
 }
 
+// WaitsFor reports whether a request waits for a node that may run what it has, and its status says so.
+func WaitsFor(status *v1alpha1.ReplacementRequestStatus, node *Node) bool {
+	s := stepping{StepInput: &StepInput{}}
+	s.mayRun(node)
+	return slices.ContainsFunc(blockersOf(s.out.Blockers, mostBlockers), func(b v1alpha1.ReplacementBlocker) bool {
+		return slices.ContainsFunc(status.Blockers, func(said v1alpha1.ReplacementBlocker) bool {
+			return said.Reason == b.Reason && said.Message == b.Message
+		})
+	})
+}
+
 // blockersOf returns blockers as a status has them, so many at most.
 func blockersOf(all []Blocker, most int) []v1alpha1.ReplacementBlocker {
 	var blockers []v1alpha1.ReplacementBlocker

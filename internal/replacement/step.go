@@ -136,6 +136,12 @@ func (s *stepping) examine() {
 	s.offer()
 }
 
+// Untouched reports whether everything of a predecessor is there that cannot be brought back: then what let its removal begin must still hold.
+func Untouched(in *StepInput) bool {
+	s := stepping{StepInput: in}
+	return s.untouched()
+}
+
 // untouched reports whether everything is there that cannot be brought back, so that nothing is lost if the replacement is not gone on with. A
 // pod that is gone is made anew with its claims.
 func (s *stepping) untouched() bool {

@@ -54,8 +54,8 @@ var madeUpFor = map[string]string{
 	"replacing watches evictionpolicies":         "replacing watches replacementrequests",
 }
 
-// onlyHasten are watches that bring forward what is looked at again within seconds: claims, volumes, StatefulSets and Leases, which a
-// replacement waits for as well, are not watched.
+// onlyHasten are watches that bring forward what is looked at again within a minute, or within seconds where claims, volumes, StatefulSets and Leases
+// are waited for, which are not watched.
 var onlyHasten = []string{
 	"replacement watches evictionpolicies", "replacement watches pods", "replacement watches nodes", "replacement watches nodefences",
 	"replacement watches systems",

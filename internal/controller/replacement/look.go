@@ -26,13 +26,16 @@ type look struct {
 	request *v1alpha1.ReplacementRequest
 	policy  *v1alpha1.EvictionPolicy // nil: it is not there
 	pod     *corev1.Pod              // under the member's name, as the apiserver has it; nil: there is none
+	cached  bool                     // it is looked at by few reads: of nodes, and of a successor, by the cache
 	in      replacement.StepInput
 	places  []v1alpha1.ReplacementPlace
-	nodes   map[string]replacement.Node // that were read
-	made    *corev1.Pod                 // what the set would make under the member's name; nil: that was not read
+	nodes   map[string]node // that were read
+	made    *corev1.Pod     // what the set would make under the member's name; nil: that was not read
 	// template is the set's, of the pods that it makes; nil: that was not read.
 	template *corev1.PodSpec
 	role     *v1alpha1.Role // the member's; nil: no entry claims it
+	data     []string       // nodes that the volumes may be on
+	asked    bool           // since the look began its system was asked to put the successor on its list
 	entryAt  int            // of the policy's entries, the one that claims the member; -1: none
 	// patch is the provider of the entry with its values for the member; nil: no object is patched. Do and Undo are what it comes to for the
 	// object as it was read; nil: nothing.
@@ -57,9 +60,9 @@ func (l *look) unread(what string, err error, remedy string) {
 	l.in.Unread = append(l.in.Unread, replacement.Unread(what, err.Error(), remedy))
 }
 
-// look reads what the next step rests on: what is removed, and what says that it may be, past the cache.
-func (r *reconciler) look(ctx context.Context, request *v1alpha1.ReplacementRequest) (*look, error) {
-	l := &look{request: request, places: request.Status.Places, nodes: map[string]replacement.Node{}, entryAt: -1}
+// newLook has read nothing.
+func (r *reconciler) newLook(request *v1alpha1.ReplacementRequest) *look {
+	l := &look{request: request, places: request.Status.Places, nodes: map[string]node{}, entryAt: -1}
 	l.in = replacement.StepInput{
 		Now: r.Now(), Namespace: request.Namespace, Repair: request.Spec.Requester == replacement.RepairRequester, Cancelled: request.DeletionTimestamp != nil, Progress: replacement.ProgressOf(&request.Status),
 		Member: v1alpha1.MemberRef{Role: request.Spec.Member.Role, ID: request.Spec.Member.ID},
@@ -71,6 +74,14 @@ func (r *reconciler) look(ctx context.Context, request *v1alpha1.ReplacementRequ
 	if begun := request.Status.StepTime; begun != nil {
 		l.in.StepTime = begun.Time
 	}
+	return l
+}
+
+// look reads what the next step rests on: what is removed, and what says that it may be, past the cache.
+func (r *reconciler) look(ctx context.Context, request *v1alpha1.ReplacementRequest) (*look, error) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	l := r.newLook(request)
 	if err := r.source(ctx, l); err != nil || l.in.Progress.Phase.Over() {
 		return l, err
 	}
@@ -84,21 +95,60 @@ func (r *reconciler) look(ctx context.Context, request *v1alpha1.ReplacementRequ
 		return l, err
 	}
 	l.claimed(r.Gatherer.Policies)
-	if err := r.present(ctx, l); err != nil {
-		return l, err
-	}
-	if unbound := l.pod != nil && l.pod.Spec.NodeName == ""; unbound && l.in.Progress.Phase == replacement.Joining {
-		if _, err := r.claims(ctx, l); err != nil {
+	joining := l.in.Progress.Phase == replacement.Joining
+	if unbound := l.pod != nil && l.pod.Spec.NodeName == ""; unbound || !joining { // the nodes of its volumes are read with them
+		var err error
+		if l.data, err = r.claims(ctx, l); err != nil {
 			return l, err
 		}
 	}
-	if l.in.Progress.Phase != replacement.Joining {
-		if err := r.remains(ctx, l); err != nil {
+	if err := r.present(ctx, l); err != nil {
+		return l, err
+	}
+	if !joining {
+		l.in.Retain = l.retains()
+		if err := r.whereabouts(ctx, l); err != nil {
 			return l, err
 		}
 	}
 	r.listing(ctx, l)
 	return l, r.judge(ctx, l)
+}
+
+// lookOn looks on after a write, or after the system was asked for a change: at what the policy says, and at what the system and the other members say
+// since. What is left of the member itself was read a moment ago, and is read again before anything of it goes.
+func (r *reconciler) lookOn(ctx context.Context, before *look, request *v1alpha1.ReplacementRequest) (*look, error) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	l := r.newLook(request)
+	if err := r.source(ctx, l); err != nil || l.in.Progress.Phase.Over() {
+		return l, err
+	}
+	l.pod, l.nodes, l.places, l.data, l.made, l.template, l.role, l.entryAt = before.pod, before.nodes, before.places, before.data, before.made, before.template, before.role, before.entryAt
+	from := &before.in
+	l.in.Member, l.in.Set, l.in.Pod, l.in.Places, l.in.Claims = from.Member, from.Set, from.Pod, from.Places, from.Claims
+	l.in.Unread, l.in.Grace, l.in.Retain, l.asked = from.Unread, from.Grace, from.Retain, before.asked
+	if l.in.Member.PodName == "" || l.in.Set.Name == "" {
+		return l, nil
+	}
+	r.listing(ctx, l)
+	return l, r.judge(ctx, l)
+}
+
+// lookAgain reads the pod and the nodes once more, just before something is removed by what was seen, and reports whether the pod is the same: its system
+// was asked meanwhile. What goes is named by its UID in any case.
+func (r *reconciler) lookAgain(ctx context.Context, l *look) (same bool, err error) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	pod, err := r.Gatherer.FreshPod(ctx, snapshot.Key{Namespace: l.request.Namespace, Name: l.in.Member.PodName})
+	if err != nil || (pod == nil) != (l.pod == nil) || pod != nil && pod.UID != l.pod.UID {
+		return false, err
+	}
+	l.pod, l.nodes, l.in.Pod, l.in.Places = pod, map[string]node{}, nil, nil
+	if err := r.present(ctx, l); err != nil || l.in.Progress.Phase == replacement.Joining {
+		return err == nil, err
+	}
+	return true, r.whereabouts(ctx, l)
 }
 
 // source reads the policy, and whether it says that the member is being replaced for this request. One that is gone says nothing of others
@@ -183,6 +233,10 @@ func (r *reconciler) set(ctx context.Context, l *look, name string) error {
 		name, _ = setOf(l.in.Member.PodName)
 	}
 	l.in.Set = replacement.Set{Name: name}
+	if l.in.Progress.Phase == replacement.Joining && !l.in.Cancelled && l.pod != nil && l.pod.Spec.NodeName != "" { // it was made, and has its claims
+		l.in.Set.Makes = replacement.Yes
+		return nil
+	}
 	for _, c := range l.in.Progress.Claims { // whatever the set's templates say by now
 		l.in.Claims = append(l.in.Claims, replacement.Claim{Name: c.Name})
 	}
@@ -219,20 +273,10 @@ func graceOf(pod *corev1.PodSpec) time.Duration {
 	return snapshot.Seconds(*pod.TerminationGracePeriodSeconds)
 }
 
-// remains reads what is left of the predecessor: its claims, their volumes, and the nodes on which it may run.
-func (r *reconciler) remains(ctx context.Context, l *look) error {
-	l.in.Retain = l.retains()
-	data, err := r.claims(ctx, l)
-	if err != nil {
-		return err
-	}
-	return r.whereabouts(ctx, l, data)
-}
-
 // claims reads the member's claims and their volumes, and returns the nodes that these may be on.
 func (r *reconciler) claims(ctx context.Context, l *look) (data []string, err error) {
 	for i := range l.in.Claims {
-		nodes, err := r.claim(ctx, l.request.Namespace, &l.in.Claims[i])
+		nodes, err := r.claim(ctx, l, &l.in.Claims[i])
 		switch {
 		case apierrors.IsForbidden(err):
 			l.unread("claim "+l.in.Claims[i].Name, err, r.binding())
@@ -288,13 +332,13 @@ func namedPod(pod *corev1.Pod) *replacement.NamedPod {
 }
 
 // whereabouts reads the nodes of the volumes, and of the places that are written down.
-func (r *reconciler) whereabouts(ctx context.Context, l *look, data []string) error {
+func (r *reconciler) whereabouts(ctx context.Context, l *look) error {
 	var here *replacement.Node
 	if l.in.Pod != nil && l.in.Pod.Node.Name != "" {
 		here = &l.in.Pod.Node
 	}
 	var volumes []replacement.Node
-	for _, name := range data {
+	for _, name := range l.data {
 		node, err := r.node(ctx, l, name)
 		if err != nil {
 			return err
@@ -323,6 +367,9 @@ func (r *reconciler) judge(ctx context.Context, l *look) error {
 		l.in.System.Reported = replacement.Yes
 		return nil
 	}
+	if l.in.Progress.Phase == replacement.Removing && !replacement.Untouched(&l.in) { // no rule keeps from going what is in part gone
+		return nil
+	}
 	input, err := r.input(ctx, l)
 	if err != nil {
 		return err
@@ -347,7 +394,9 @@ func (l *look) judged(input eviction.Input) {
 
 func (r *reconciler) input(ctx context.Context, l *look) (eviction.Input, error) {
 	if l.pod != nil {
-		in, err := r.Gatherer.Input(ctx, policycache.Subject{Pod: l.pod, Fresh: true, FreshNode: true, FreshMembers: true, Replace: true})
+		in, err := r.Gatherer.Input(ctx, policycache.Subject{
+			Pod: l.pod, Fresh: !l.cached, FreshNode: !l.cached, FreshMembers: !l.cached, Replace: true, ReadNode: l.nodes[l.pod.Spec.NodeName].object,
+		})
 		in.Deleted = in.Deleted || l.pod.Spec.NodeName == "" // it is a later one; where earlier ones were is looked at by themselves
 		return in, err
 	}

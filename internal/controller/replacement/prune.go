@@ -2,9 +2,9 @@ package replacement
 
 import (
 	"context"
+	"fmt"
 	"slices"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -14,7 +14,8 @@ import (
 )
 
 // prune removes from a policy's status the members whose requests are gone: the finalizer of one that was under way was taken off.
-// By a live look: a cache that is behind would end the permit of a replacement that goes on.
+// That one is gone is only believed of a live look: a cache that is behind would end the permit of a replacement that goes on. One that is behind the
+// other way shows its end later, which is an event.
 func (r *reconciler) prune(ctx context.Context, key reconcile.Request) (reconcile.Result, error) {
 	policy, err := r.Gatherer.Policies.Policy(ctx, key.NamespacedName)
 	if err != nil {
@@ -41,11 +42,16 @@ func (r *reconciler) prune(ctx context.Context, key reconcile.Request) (reconcil
 
 // exists reports whether the request of this UID is there, and something may still be done for it.
 func (r *reconciler) exists(ctx context.Context, key client.ObjectKey, uid types.UID) (bool, error) {
-	var request v1alpha1.ReplacementRequest
-	err := r.live.Get(ctx, key, &request)
-	if apierrors.IsNotFound(err) {
-		return false, nil
+	for _, from := range []client.Reader{r.client, r.live} {
+		var request v1alpha1.ReplacementRequest
+		err := from.Get(ctx, key, &request)
+		if client.IgnoreNotFound(err) != nil {
+			return false, fmt.Errorf("reading request %s: %w", key.Name, err)
+		}
+		over := request.Status.Over() && !slices.Contains(request.Finalizers, v1alpha1.ReplacementFinalizer)
+		if err == nil && request.UID == uid && !over {
+			return true, nil
+		}
 	}
-	over := request.Status.Over() && !slices.Contains(request.Finalizers, v1alpha1.ReplacementFinalizer)
-	return err == nil && request.UID == uid && !over, err
+	return false, nil
 }

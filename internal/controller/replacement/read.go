@@ -121,9 +121,9 @@ func (r *reconciler) statefulSet(ctx context.Context, key snapshot.Key) (*appsv1
 
 // claim reads a claim and its volume, and returns the nodes that the volume may be on, where these are few. A volume that is bound to another
 // claim is none of it, whatever the claim says.
-func (r *reconciler) claim(ctx context.Context, namespace string, c *replacement.Claim) (nodes []string, err error) {
+func (r *reconciler) claim(ctx context.Context, l *look, c *replacement.Claim) (nodes []string, err error) {
 	var claim corev1.PersistentVolumeClaim
-	err = r.live.Get(ctx, client.ObjectKey{Namespace: namespace, Name: c.Name}, &claim)
+	err = r.live.Get(ctx, client.ObjectKey{Namespace: l.request.Namespace, Name: c.Name}, &claim)
 	switch {
 	case apierrors.IsNotFound(err):
 		return nil, nil
@@ -148,12 +148,12 @@ func (r *reconciler) claim(ctx context.Context, namespace string, c *replacement
 	}
 	c.Known, c.VolumeUID = true, volume.UID
 	c.Retained = volume.Spec.PersistentVolumeReclaimPolicy == corev1.PersistentVolumeReclaimRetain
-	return r.nodesOf(ctx, &volume)
+	return r.nodesOf(ctx, l, &volume)
 }
 
 // nodesOf returns the nodes that alone a volume can be used on, where these are few: those with the hostname that its affinity names, the hostname
 // itself where no Node has that, or the one node that its affinity selects.
-func (r *reconciler) nodesOf(ctx context.Context, volume *corev1.PersistentVolume) ([]string, error) {
+func (r *reconciler) nodesOf(ctx context.Context, l *look, volume *corev1.PersistentVolume) ([]string, error) {
 	affinity := volume.Spec.NodeAffinity
 	if affinity == nil || affinity.Required == nil {
 		return nil, nil
@@ -166,6 +166,11 @@ func (r *reconciler) nodesOf(ctx context.Context, volume *corev1.PersistentVolum
 		}
 		if len(nodes.Items) == 0 {
 			return []string{host}, nil
+		}
+		for i := range nodes.Items {
+			if err := r.take(ctx, l, nodes.Items[i].Name, &nodes.Items[i]); err != nil {
+				return nil, err
+			}
 		}
 		return names(nodes.Items, func(*corev1.Node) bool { return true }), nil
 	}
@@ -206,40 +211,67 @@ func hostOf(volume *corev1.PersistentVolume) string {
 	return ""
 }
 
+// node is what is known of a Node.
+type node struct {
+	facts  replacement.Node
+	object *corev1.Node // nil: it is not there
+}
+
 // node reads what is known of a node, once in a look.
 func (r *reconciler) node(ctx context.Context, l *look, name string) (replacement.Node, error) {
-	if node, known := l.nodes[name]; known {
-		return node, nil
+	if known, read := l.nodes[name]; read {
+		return known.facts, nil
 	}
-	node, err := r.readNode(ctx, name)
+	from := client.Reader(r.live)
+	if l.cached {
+		from = r.client
+	}
+	object := &corev1.Node{}
+	err := from.Get(ctx, client.ObjectKey{Name: name}, object)
+	switch {
+	case apierrors.IsNotFound(err):
+		object = nil
+	case err != nil:
+		return replacement.Node{Name: name}, fmt.Errorf("reading node %s: %w", name, err)
+	}
+	err = r.take(ctx, l, name, object)
+	return l.nodes[name].facts, err
+}
+
+// take notes what is known of a node that was read; nil: it is not there.
+func (r *reconciler) take(ctx context.Context, l *look, name string, object *corev1.Node) error {
+	facts, err := r.nodeFacts(ctx, name, object)
 	switch {
 	case apierrors.IsForbidden(err):
 		l.unread("the Lease of node "+name, err, r.binding())
 	case err != nil:
-		return node, err
+		return err
 	}
-	l.nodes[name] = node
-	return node, nil
+	l.nodes[name] = node{facts, object}
+	return nil
 }
 
-func (r *reconciler) readNode(ctx context.Context, name string) (replacement.Node, error) {
+func (r *reconciler) nodeFacts(ctx context.Context, name string, object *corev1.Node) (replacement.Node, error) {
+	found, err := r.standing(ctx, name, object)
+	if err == nil && found.State == replacement.NodeAlive {
+		found.Until, err = r.renewed(ctx, name)
+	}
+	return found, err
+}
+
+// standing is what a Node says of itself and its fences of its machine, but for when its kubelet has reported last.
+func (r *reconciler) standing(ctx context.Context, name string, object *corev1.Node) (replacement.Node, error) {
 	found := replacement.Node{Name: name}
-	var node corev1.Node
-	err := r.live.Get(ctx, client.ObjectKey{Name: name}, &node)
-	switch {
-	case apierrors.IsNotFound(err):
+	if object == nil {
 		found.State = replacement.NodeDeleted
 		return found, nil
-	case err != nil:
-		return found, fmt.Errorf("reading node %s: %w", name, err)
 	}
-	facts := observe.LostNodeFacts(&node)
-	found.UID, found.Since, found.State, found.Cordoned = node.UID, facts.Since, replacement.NodeLost, node.Spec.Unschedulable
+	facts := observe.LostNodeFacts(object)
+	found.UID, found.Since, found.State, found.Cordoned = object.UID, facts.Since, replacement.NodeLost, object.Spec.Unschedulable
 	switch facts.Ready {
 	case corev1.ConditionTrue:
 		found.State = replacement.NodeAlive
-		found.Until, err = r.renewed(ctx, name)
-		return found, err
+		return found, nil
 	case corev1.ConditionFalse:
 		found.State = replacement.NodeNotReady
 		return found, nil
@@ -254,7 +286,7 @@ func (r *reconciler) readNode(ctx context.Context, name string) (replacement.Nod
 		return found, nil
 	}
 	for _, f := range fences {
-		if f.Spec.NodeUID == node.UID && !f.Status.Over() {
+		if f.Spec.NodeUID == object.UID && !f.Status.Over() {
 			found.Fence = f.Name
 		}
 	}

@@ -50,6 +50,7 @@ type reconciler struct {
 	client client.Client
 	live   client.Reader
 	events events.EventRecorder
+	known  knowledge
 }
 
 // workers are many because some wait for systems; a namespace has workersEach of them at most.
