@@ -80,7 +80,7 @@ func (l *Lab) RequestsOf(tb testing.TB, user string) Requests {
 	return l.count(tb, func(e *auditEntry) bool { return e.User.Name == user })
 }
 
-// RequestsAbout counts so the requests of a user since then that are about the objects of a namespace, about objects of the cluster that are
+// RequestsAbout counts so the requests of a user since then that are about the objects of a namespace ("": none), about objects of the cluster that are
 // named, whether in their paths or in what selects them, and about who may do what. What clients do for all of the cluster, such as watches and
 // what is about themselves, is none of them.
 func (l *Lab) RequestsAbout(tb testing.TB, user string, since time.Time, namespace string, names ...string) Requests {
@@ -90,7 +90,7 @@ func (l *Lab) RequestsAbout(tb testing.TB, user string, since time.Time, namespa
 			return false
 		}
 		named := func(name string) bool { return e.Object.Namespace == "" && strings.Contains(e.RequestURI, name) }
-		return e.Object.Namespace == namespace || e.Object.Resource == "subjectaccessreviews" || slices.ContainsFunc(names, named)
+		return namespace != "" && e.Object.Namespace == namespace || e.Object.Resource == "subjectaccessreviews" || slices.ContainsFunc(names, named)
 	})
 }
 
