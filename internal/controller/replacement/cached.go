@@ -91,14 +91,13 @@ func (r *reconciler) stands(ctx context.Context, request *v1alpha1.ReplacementRe
 	return 0, nil
 }
 
-// podStands is how long after a look nothing follows from the pod that the cache has; nil: it has none. An event comes once that is another, or Ready.
+// podStands is how long after a look nothing follows from the pod that the cache has; nil: it has none. An event comes once that is another, which its
+// set makes when the claims are gone, or is Ready.
 func podStands(progress *replacement.Progress, pod *corev1.Pod) time.Duration {
 	switch bound := pod != nil && pod.Spec.NodeName != ""; {
 	case progress.Phase == replacement.Removing && pod != nil && (pod.UID != progress.PodUID || pod.DeletionTimestamp == nil):
 		return 0
-	case progress.Phase == replacement.Removing: // once its claims are gone its set makes another
-		return unwatched
-	case bound && (progress.Registration != nil || isReady(pod)):
+	case bound && progress.Phase == replacement.Joining && (progress.Registration != nil || isReady(pod)):
 		return 0
 	}
 	return later

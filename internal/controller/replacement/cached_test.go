@@ -82,12 +82,12 @@ func TestStands(t *testing.T) {
 			w.joins(nil)
 			w.request.Status.Step = v1alpha1.ReplacementRemoving
 			w.pod.Name = "db-1"
-		}, unwatched - time.Second},
+		}, later - time.Second},
 		"the predecessor goes": {func(w *waits) {
 			w.joins(nil)
 			w.request.Status.Step, w.request.Status.Predecessor.PodUID = v1alpha1.ReplacementRemoving, "p2"
 			w.pod.DeletionTimestamp, w.pod.Finalizers = &metav1.Time{Time: noon}, []string{"held"}
-		}, unwatched - time.Second},
+		}, later - time.Second},
 		"no successor is there":       {func(w *waits) { w.joins(nil); w.pod.Name = "db-1" }, later - time.Second},
 		"the successor is on no node": {func(w *waits) { w.joins(nil) }, later - time.Second},
 		"… for long":                  {func(w *waits) { w.joins(nil); w.looked = noon.Add(-later) }, 0},
