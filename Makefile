@@ -25,7 +25,7 @@ OLDER_KUBERNETES := 1.33 1.30
 # Real nodes need root, so only root's tests need their programs.
 TEST_BINARIES := $(if $(filter 0,$(shell id -u)),--real)
 
-.PHONY: help build image test test-all lint generate lab lab-up lab-down demo demo-real bench bench-drain bench-maintenance bench-etcd bench-webhook bench-pressure bench-scale fuzz properties sim test-kubelet mutations clean
+.PHONY: help build image test test-all lint generate lab lab-up lab-down demo demo-real bench bench-drain bench-maintenance bench-etcd bench-webhook bench-pressure bench-scale bench-replacement fuzz properties sim test-kubelet mutations clean
 
 help: ## print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -104,6 +104,11 @@ bench-pressure: ## bring real nodes into trouble, with the kubelet alone and wit
 
 bench-scale: lab build ## run commands in a small cluster and in one of 1,000 nodes and 20,000 pods, with kubectl beside them
 	go run -C lab ./benchscale $(CURDIR)/bin/usher
+
+bench-replacement: ## lose a real node with the only copy of an etcd member's data, and time until the member is replaced; needs root
+	go test ./internal/replacement -run '^$$' -bench '^BenchmarkManyMembers$$'
+	$(LAB) build --real
+	go test -C lab ./realetcd -count 1 -timeout 30m -v -run '^TestLostNode$$' -figures -fsync
 
 fuzz: ## fuzz everything that reads what others wrote, FUZZTIME (30s) each
 	hack/fuzz $(or $(FUZZTIME),30s)
