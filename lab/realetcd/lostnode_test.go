@@ -38,7 +38,7 @@ const (
 	mostMemory   = 300 // MB
 )
 
-// TestLostNode loses the machine of a member's node for good, as no person is there: the node is fenced, repair asks for the member's
+// TestLostNode loses the machine of a member's node for good, without a person's help: the node is fenced, repair asks for the member's
 // replacement, and clients write meanwhile. It prints how long that takes and what it costs.
 func TestLostNode(t *testing.T) {
 	if !*figured {
