@@ -73,7 +73,7 @@ func (k *knowledge) latest(cached *v1alpha1.ReplacementRequest) *v1alpha1.Replac
 // proven off, or a successor whose pod is not there yet, is on no node, or is not Ready. Zero: it is looked at now.
 func (r *reconciler) stands(ctx context.Context, request *v1alpha1.ReplacementRequest) (time.Duration, error) {
 	passed := r.Now().Sub(r.known.last(request.UID))
-	if request.DeletionTimestamp != nil || request.Generation != request.Status.ObservedGeneration || passed >= anyway || passed < 0 {
+	if delegating(request) || request.DeletionTimestamp != nil || request.Generation != request.Status.ObservedGeneration || passed >= anyway || passed < 0 {
 		return 0, nil
 	}
 	switch progress := replacement.ProgressOf(&request.Status); progress.Phase {
@@ -155,7 +155,7 @@ func (r *reconciler) lightly(ctx context.Context, request *v1alpha1.ReplacementR
 	defer cancel()
 	seen := r.newLook(request)
 	look := map[replacement.Phase]func(context.Context, *look) (bool, error){replacement.Removing: r.leftovers, replacement.Joining: r.successor}[seen.in.Progress.Phase]
-	if look == nil || seen.in.Cancelled {
+	if look == nil || seen.in.Cancelled || delegating(request) {
 		return false, result, nil
 	}
 	if enough, err := look(ctx, seen); err != nil || !enough {

@@ -13,6 +13,11 @@ import (
 	"usher.sh/usher/internal/snapshot"
 )
 
+// delegating reports whether another controller has begun to make the successor.
+func delegating(request *v1alpha1.ReplacementRequest) bool {
+	return request.Status.Predecessor != nil && request.Status.Predecessor.StatefulSet == ""
+}
+
 // delegates reports whether another controller makes the successor: by what was begun, else by what the policy says of the member's entry.
 func (r *reconciler) delegates(ctx context.Context, l *look) (bool, error) {
 	if p := l.request.Status.Predecessor; p != nil {
@@ -21,7 +26,7 @@ func (r *reconciler) delegates(ctx context.Context, l *look) (bool, error) {
 	if l.policy == nil {
 		return false, nil
 	}
-	pod, err := r.cachedPod(ctx, l)
+	pod, err := r.memberPod(ctx, l)
 	if err != nil {
 		return false, err
 	}
@@ -78,7 +83,7 @@ func (r *reconciler) delegatedPod(ctx context.Context, l *look) error {
 	name := l.request.Status.PodName
 	if p := l.request.Status.Predecessor; p != nil {
 		name = p.PodName
-	} else if pod, err := r.cachedPod(ctx, l); err != nil {
+	} else if pod, err := r.memberPod(ctx, l); err != nil {
 		return err
 	} else if pod != nil {
 		name = pod.Name

@@ -31,8 +31,8 @@ func (r *reconciler) isMember(l *look) func(*snapshot.Pod) bool {
 	}
 }
 
-// cachedPod returns the member's pod as the cache has it; nil: it has none.
-func (r *reconciler) cachedPod(ctx context.Context, l *look) (*snapshot.Pod, error) {
+// memberPod returns the member's pod as the cache has it; nil: it has none.
+func (r *reconciler) memberPod(ctx context.Context, l *look) (*snapshot.Pod, error) {
 	pods, err := r.Gatherer.Policies.Pods(ctx, l.request.Namespace)
 	if err != nil {
 		return nil, err
@@ -45,7 +45,7 @@ func (r *reconciler) cachedPod(ctx context.Context, l *look) (*snapshot.Pod, err
 
 // named returns the name of the member's pod: of one that is there, or of one that a StatefulSet of the namespace would make. "": there is none.
 func (r *reconciler) named(ctx context.Context, l *look) (string, error) {
-	switch pod, err := r.cachedPod(ctx, l); {
+	switch pod, err := r.memberPod(ctx, l); {
 	case err != nil:
 		return "", err
 	case pod != nil:
