@@ -36,9 +36,9 @@ func TestReplaceFindsTheMember(t *testing.T) {
 	pods := []*corev1.Pod{appPod("db-0", "db"), appPod("db-1", "db"), appPod("m-db-1", "cache"), appPod("web-0", "web")}
 	policies := []v1alpha1.EvictionPolicy{db, cache}
 	for name, want := range map[string][]memberClaim{
-		"db-0":   {{v1alpha1.ReplacementMember{Role: "replica", ID: "m-db-0"}, "db"}},
-		"m-db-0": {{v1alpha1.ReplacementMember{Role: "replica", ID: "m-db-0"}, "db"}},
-		"m-db-1": {{v1alpha1.ReplacementMember{Role: "replica", ID: "m-db-1"}, "db"}, {v1alpha1.ReplacementMember{Role: "replica", ID: "m-m-db-1"}, "cache"}},
+		"db-0":   {{v1alpha1.ReplacementMember{Role: "replica", ID: "m-db-0"}, "db", false}},
+		"m-db-0": {{v1alpha1.ReplacementMember{Role: "replica", ID: "m-db-0"}, "db", false}},
+		"m-db-1": {{v1alpha1.ReplacementMember{Role: "replica", ID: "m-db-1"}, "db", false}, {v1alpha1.ReplacementMember{Role: "replica", ID: "m-m-db-1"}, "cache", false}},
 		"web-0":  nil,
 	} {
 		got, err := claims(policies, pods, name)
