@@ -47,16 +47,14 @@ func (r *reconciler) reconcile(ctx context.Context, key reconcile.Request) (reco
 	}
 	result := replacement.Repair(in)
 	if len(result.Requests) > 0 {
-		if err := r.live.Get(ctx, key.NamespacedName, policy); err != nil {
+		again, err := r.anew(ctx, policy)
+		switch {
+		case err != nil:
 			return reconcile.Result{}, client.IgnoreNotFound(err)
-		}
-		if !repaired(policy) { // the cache does not have that yet
+		case again == nil:
 			return reconcile.Result{RequeueAfter: pause}, nil
 		}
-		if in, err = r.anew(ctx, policy); err != nil {
-			return reconcile.Result{}, err
-		}
-		result = replacement.Repair(in)
+		result = replacement.Repair(*again)
 	}
 	for i := range result.Requests {
 		if answer := r.Act.Create(ctx, &result.Requests[i], policy); answer.Code != answers.Accepted && answer.Code != answers.Conflict {
@@ -71,15 +69,21 @@ func repaired(policy *v1alpha1.EvictionPolicy) bool {
 	return policy.Spec.Repair != nil && policy.DeletionTimestamp == nil && !policy.Spec.Audited()
 }
 
-// anew reads past the cache what decides whether members get a successor, beside the policy: StatefulSets, and what others have requested
-// meanwhile. What is only written down is written at the version of the policy that was read.
-func (r *reconciler) anew(ctx context.Context, policy *v1alpha1.EvictionPolicy) (replacement.RepairInput, error) {
+// anew reads past the cache what decides whether members get a successor: the policy, StatefulSets, and what others have requested meanwhile. It
+// returns nil where members are not looked at any more. What is only written down is written at the version of the policy that was read.
+func (r *reconciler) anew(ctx context.Context, policy *v1alpha1.EvictionPolicy) (*replacement.RepairInput, error) {
+	if err := r.live.Get(ctx, client.ObjectKeyFromObject(policy), policy); err != nil {
+		return nil, err
+	}
+	if !repaired(policy) {
+		return nil, nil
+	}
 	in, err := r.gather(ctx, policy, true)
 	if err != nil {
-		return in, err
+		return nil, err
 	}
 	in.Requests, err = requestsBy(ctx, r.live, policy)
-	return in, err
+	return &in, err
 }
 
 // refuse says of a member that no request could be made for it, and why.
