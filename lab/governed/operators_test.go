@@ -69,6 +69,7 @@ func (h *house) replacementByOperators(t *testing.T) {
 }
 
 func (h *house) replacesByOperator(t *testing.T, o *operated, page string) {
+	t.Helper()
 	ns := h.lab.Namespace(t)
 	h.lab.Nodes(t, 1)
 	policy := h.example(t, o, page, ns)
