@@ -171,9 +171,10 @@ func (r *reconciler) lightly(ctx context.Context, request *v1alpha1.ReplacementR
 	return true, result, err
 }
 
-// light reports whether an action may follow from a few reads: it removes nothing, and says of nothing that it does its work.
+// light reports whether an action may follow from a few reads: it removes nothing. That a successor does its work is the word of its system, whose list is
+// asked for at each look.
 func light(a *replacement.Action) bool {
-	return a.Kind == replacement.Join || a.Kind == replacement.Write && a.Progress.Phase == replacement.Joining
+	return a.Kind == replacement.Join || a.Kind == replacement.Write && (a.Progress.Phase == replacement.Joining || a.Progress.Phase == replacement.Complete)
 }
 
 // leftovers looks at what is left of a predecessor, and reports whether all that is on its way.
