@@ -37,18 +37,23 @@ func TestReplacement(t *testing.T) {
 	install("--workloads")
 	t.Run("says which right is missing", h.replacementSaysWhichRightIsMissing)
 	install("--workloads", "--replacement")
-	t.Run("makes a successor elsewhere", h.replacementMakesASuccessor)
-	t.Run("asks its system by steps", h.replacementAsksItsSystem)
-	t.Run("waits and is cancelled", h.replacementIsCancelled)
-	t.Run("removes no copy of two", h.replacementRemovesNoCopyOfTwo)
 	t.Run("outlives its leader", h.replacementOutlivesItsLeader)
 	t.Run("is refused", h.replacementIsRefused)
-	t.Run("its data is given up", h.replacementGivesUpData)
 	t.Run("data is given up by who says so", h.dataIsGivenUpByWhoSaysSo)
-	t.Run("is made by repair", h.replacementIsMadeByRepair)
-	t.Run("is made once where a person withdraws it", h.repairHeedsACancellation)
 	t.Run("by repair takes the rights oneself", h.repairIsRefused)
-	t.Run("by an operator", h.replacementByOperators)
+	t.Run("beside each other", func(t *testing.T) { // most of the time they wait
+		for name, test := range map[string]func(*testing.T){
+			"makes a successor elsewhere": h.replacementMakesASuccessor, "asks its system by steps": h.replacementAsksItsSystem,
+			"waits and is cancelled": h.replacementIsCancelled, "removes no copy of two": h.replacementRemovesNoCopyOfTwo,
+			"its data is given up": h.replacementGivesUpData, "is made by repair": h.replacementIsMadeByRepair,
+			"is made once where a person withdraws it": h.repairHeedsACancellation, "by an operator": h.replacementByOperators,
+		} {
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				test(t)
+			})
+		}
+	})
 	install("--workloads", "--replacement", "--maintenance")
 	t.Run("is made by a maintenance", h.replacementIsMadeByMaintenance)
 }
