@@ -16,6 +16,8 @@ func TestPatroni(t *testing.T) {
 		"no replica has caught up":           {files: []string{"behind"}, question: leader, answer: eviction.Blocked, reasons: []string{"NoStandby", "LeadsCluster"}, says: "postgresql-1 streaming"},
 		"the other one may not lead":         {files: []string{"nofailover"}, question: leader, answer: eviction.Blocked, reasons: []string{"NoStandby", "LeadsCluster"}},
 		"the only synchronous standby stays": {files: []string{"synchronous"}, question: replica, answer: eviction.Blocked, reasons: []string{"LastSynchronousStandby"}},
+		"the only one of a quorum stays":     {files: []string{"quorum"}, question: replica, answer: eviction.Blocked, reasons: []string{"LastSynchronousStandby"}},
+		"its name is another":                {files: []string{"healthy"}, question: question{role: "postgresql", pod: "db-0"}, answer: eviction.Blocked, reasons: []string{"MemberUnknown"}, says: "postgresql-0"},
 		"Patroni is paused":                  {files: []string{"paused"}, question: leader, answer: eviction.Blocked, reasons: []string{"Paused", "LeadsCluster"}},
 		"no member leads":                    {files: []string{"leader-lost"}, question: replica, answer: eviction.Blocked, reasons: []string{"NoLeader", "NoStandby"}},
 		"Patroni is silent":                  {files: []string{"silent"}, question: replica, answer: eviction.Blocked, reasons: []string{eviction.NoEvidence}, says: "connection refused"},
