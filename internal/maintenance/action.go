@@ -55,6 +55,7 @@ type Replacement struct {
 
 	Node      string
 	Requester string
+	Gone      bool // only for those whose pods have left it
 }
 
 // Deletion is a Node to be deleted.

@@ -123,7 +123,10 @@ func (w *work) finish(node string) {
 func (d *decider) advanceEntry(w *work, e *v1alpha1.MaintainedNode, n *Node) bool {
 	switch e.Step {
 	case v1alpha1.StepDraining:
-		return !d.drained(w, e) || d.follow(w, e, 0)
+		if d.drained(w, e) {
+			return d.follow(w, e, 0)
+		}
+		d.replacingGone(w, e)
 	case v1alpha1.StepCallingHook:
 		return !d.called(w, e) || d.follow(w, e, 1)
 	case v1alpha1.StepWaiting:
@@ -222,7 +225,7 @@ func alive(b drain.Blocker) int {
 
 // called reports whether the hook has taken the node, and has it called otherwise.
 func (d *decider) called(w *work, e *v1alpha1.MaintainedNode) bool {
-	hook, call := w.m.Spec.WhenDrained.Hook, Call{w.m.UID, e.UID, e.Step}
+	hook, call := w.m.Spec.WhenDrained.Hook, Call{Maintenance: w.m.UID, Node: e.UID, Step: e.Step}
 	if hook == nil {
 		return true
 	}
@@ -243,7 +246,7 @@ func (d *decider) called(w *work, e *v1alpha1.MaintainedNode) bool {
 // replacing reports whether there is a ReplacementRequest for every member whose data is on a node, and has them made otherwise. Its Node is there
 // until then: by its name it is found which members these are.
 func (d *decider) replacing(w *work, e *v1alpha1.MaintainedNode) bool {
-	call := Call{w.m.UID, e.UID, e.Step}
+	call := Call{Maintenance: w.m.UID, Node: e.UID, Step: e.Step}
 	if !w.replaces() {
 		return true
 	}
@@ -252,11 +255,34 @@ func (d *decider) replacing(w *work, e *v1alpha1.MaintainedNode) bool {
 		return true
 	}
 	if stored := w.stored(e.Name); stored != nil && stored.Step == e.Step {
-		d.out.Replacements = append(d.out.Replacements, Replacement{call, e.Name, w.m.Spec.Requester})
+		d.out.Replacements = append(d.out.Replacements, Replacement{Call: call, Node: e.Name, Requester: w.m.Spec.Requester})
 	}
-	d.failing(e, made, "MembersNotReplaced", "the Node is not deleted, since no successors come for members whose data is on it: ",
-		"where rights are missing: usher install --replacement; or leave such members Pending, by members: Keep in spec.whenDrained.deleteNode. It is tried again")
+	d.failing(e, made, "MembersNotReplaced", "the Node is not deleted, since no successors come for members whose data is on it: ", remedyOfRequests)
 	return false
+}
+
+const remedyOfRequests = "where rights are missing: usher install --replacement; or leave such members Pending, by members: Keep in spec.whenDrained.deleteNode. It is tried again"
+
+// replacingGone has requests made for the members that have left a node with data on it, once nothing holds its drain but what systems decide. One that
+// lets the next member go only when the last is back waits for that one's successor: on another node the last does not come back.
+func (d *decider) replacingGone(w *work, e *v1alpha1.MaintainedNode) {
+	run := d.Drains[e.Name]
+	if !w.replaces() || !run.heldBySystems() {
+		return
+	}
+	call := Call{Maintenance: w.m.UID, Node: e.UID, Step: e.Step, PodCount: run.PodCount}
+	made := d.Calls[call]
+	if made != nil && made.Done {
+		return
+	}
+	if stored := w.stored(e.Name); stored != nil && stored.Step == e.Step {
+		d.out.Replacements = append(d.out.Replacements, Replacement{Call: call, Node: e.Name, Requester: w.m.Spec.Requester, Gone: true})
+	}
+	if made != nil && made.Failure != "" {
+		e.Blockers = append([]v1alpha1.MaintenanceBlocker{{
+			Reason: "MembersNotReplaced", Message: "no successors come for members that have left the node: " + made.Failure, Remedy: remedyOfRequests,
+		}}, e.Blockers[:min(len(e.Blockers), mostBlockers-1)]...)
+	}
 }
 
 // replaces reports whether members are replaced whose data is on nodes that the maintenance deletes.
@@ -278,7 +304,7 @@ func (d *decider) deleting(w *work, e *v1alpha1.MaintainedNode) {
 			return
 		}
 	}
-	call := Call{w.m.UID, e.UID, e.Step}
+	call := Call{Maintenance: w.m.UID, Node: e.UID, Step: e.Step}
 	if stored := w.stored(e.Name); stored != nil && stored.Step == e.Step {
 		d.out.Deletions = append(d.out.Deletions, Deletion{call, e.Name})
 	}

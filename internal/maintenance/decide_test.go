@@ -193,14 +193,14 @@ func TestDecide(t *testing.T) {
 		"a hook that fails for long blocks": {
 			maintenances: []*v1alpha1.NodeMaintenance{maintenance("m", then(v1alpha1.WhenDrained{Hook: &v1alpha1.MaintenanceHook{URL: "http://x"}}), at("n1", v1alpha1.StepCallingHook, time.Hour))},
 			nodes:        []*Node{node("n1", taken("drained"))},
-			calls:        map[Call]*Attempt{{"uid-m", "uid-n1", v1alpha1.StepCallingHook}: {Failure: "500", Since: noon.Add(-failingFor)}},
+			calls:        map[Call]*Attempt{{Maintenance: "uid-m", Node: "uid-n1", Step: v1alpha1.StepCallingHook}: {Failure: "500", Since: noon.Add(-failingFor)}},
 			want:         []string{"hook n1"},
 			steps:        []string{"n1 CallingHook blocked"},
 		},
 		"a hook that has answered": {
 			maintenances: []*v1alpha1.NodeMaintenance{maintenance("m", then(v1alpha1.WhenDrained{Hook: &v1alpha1.MaintenanceHook{URL: "http://x"}}), at("n1", v1alpha1.StepCallingHook, 0))},
 			nodes:        []*Node{node("n1", taken("drained"))},
-			calls:        map[Call]*Attempt{{"uid-m", "uid-n1", v1alpha1.StepCallingHook}: {Done: true}},
+			calls:        map[Call]*Attempt{{Maintenance: "uid-m", Node: "uid-n1", Step: v1alpha1.StepCallingHook}: {Done: true}},
 			steps:        []string{"n1 done"},
 		},
 		"a Node is deleted once the step is written": {

@@ -1,6 +1,7 @@
 package maintenance
 
 import (
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -21,6 +22,13 @@ type Input struct {
 	Nodes        []*Node
 	Drains       map[string]*Drain // of this process, by node
 	Calls        map[Call]*Attempt // by what was to be done
+}
+
+// Free reports whether a node is there, and neither has a record of a maintenance nor is in the status of one.
+func (in *Input) Free(node types.UID) bool {
+	has := func(e v1alpha1.MaintainedNode) bool { return e.UID == node }
+	return slices.ContainsFunc(in.Nodes, func(n *Node) bool { return n.UID == node && !Owned(n.Node) }) &&
+		!slices.ContainsFunc(in.Maintenances, func(m *v1alpha1.NodeMaintenance) bool { return slices.ContainsFunc(m.Status.Nodes, has) })
 }
 
 // Node is a node as maintenances see it.
@@ -78,11 +86,28 @@ func (d *Drain) clear() bool {
 // objected reports whether something objects to a drain, or it could not be run.
 func (d *Drain) objected() bool { return d != nil && (d.Failure != "" || len(d.Blockers) > 0) }
 
+// heldBySystems reports whether a drain goes on with no pods left but those that their systems have not let go yet, and those that go after them.
+func (d *Drain) heldBySystems() bool {
+	if d == nil || !d.Begun || d.Stopped || d.Failure != "" || d.over() {
+		return false
+	}
+	held := map[snapshot.Key]bool{}
+	for i := range d.Blockers {
+		b := &d.Blockers[i]
+		if b.Dead || !slices.Contains([]drain.Reason{drain.SystemDecides, drain.EarlierRole, drain.EarlierWave}, b.Reason) {
+			return false
+		}
+		held[b.Pod] = true
+	}
+	return len(held) > 0 && len(held) == d.PodCount
+}
+
 // Call is what a step has done once, for a maintenance: a hook is called, requests are made, a Node is deleted.
 type Call struct {
 	Maintenance types.UID
 	Node        types.UID
 	Step        v1alpha1.MaintenanceStep
+	PodCount    int // while the node is drained: requests are made anew whenever more have left
 }
 
 // Attempt is how a call went.

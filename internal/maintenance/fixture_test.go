@@ -110,7 +110,7 @@ func brief(d Decision) []string {
 		lines = append(lines, "hook "+h.Body.Node)
 	}
 	for _, r := range d.Replacements {
-		lines = append(lines, "replace the members on "+r.Node+" for "+r.Requester)
+		lines = append(lines, fmt.Sprintf("replace the members %s %s for %s", map[bool]string{false: "on", true: "gone from"}[r.Gone], r.Node, r.Requester))
 	}
 	for _, del := range d.Deletions {
 		lines = append(lines, "delete "+del.Node)

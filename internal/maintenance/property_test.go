@@ -124,7 +124,7 @@ func (w *world) look(mayDie bool) {
 func (w *world) checkRequested(name string) {
 	for _, m := range w.all {
 		when, e := m.Spec.WhenDrained.DeleteNode, entryOf(m.Status.Nodes, name)
-		if m.DeletionTimestamp == nil && e != nil && when != nil && when.Members == v1alpha1.MembersReplace && !w.asked[Call{m.UID, e.UID, v1alpha1.StepReplacingMembers}] {
+		if m.DeletionTimestamp == nil && e != nil && when != nil && when.Members == v1alpha1.MembersReplace && !w.asked[Call{Maintenance: m.UID, Node: e.UID, Step: v1alpha1.StepReplacingMembers}] {
 			w.show()
 			w.t.Fatalf("node %s is deleted before %s has requested successors", name, m.Name)
 		}

@@ -88,6 +88,11 @@ func (c *calls) make(ctx context.Context, r *reconciler, decision maintenance.De
 		}))
 	}
 	now := r.Now()
+	for key, known := range c.known {
+		if !wanted[key] && known.next.After(now) { // what it has made may be to be withdrawn, and is seen by then
+			next = earlier(next, known.next)
+		}
+	}
 	maps.DeleteFunc(c.known, func(key maintenance.Call, known *call) bool {
 		return !wanted[key] && !known.underWay && (!known.Done || known.next.Add(keepDone).Before(now))
 	})

@@ -116,6 +116,7 @@ func (r *reconciler) carryOut(ctx context.Context, in maintenance.Input, decisio
 			failed = append(failed, fmt.Errorf("setting conditions of node %s: %s: %s", c.Node, answer.Code, answer.Message))
 		}
 	}
+	failed = append(failed, r.withdrawLeftOver(ctx, &in))
 	next = earlier(next, r.calls.make(ctx, r, decision))
 	return next, errors.Join(failed...)
 }

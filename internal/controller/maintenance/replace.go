@@ -26,8 +26,8 @@ import (
 // volumesAtOnce is how many volumes one answer has.
 const volumesAtOnce = 500
 
-// replaceMembers makes a ReplacementRequest for each member whose data is on a node alone. No error: all of them are there. A namespace in which one
-// cannot be made keeps those of others from nothing.
+// replaceMembers makes a ReplacementRequest for each member whose data is on a node alone, or for each of them whose pod has left it. No error: all of
+// them are there. A namespace in which one cannot be made keeps those of others from nothing.
 func (r *reconciler) replaceMembers(ctx context.Context, wanted maintenance.Replacement) error {
 	var node corev1.Node
 	err := r.live.Get(ctx, client.ObjectKey{Name: wanted.Node}, &node)
@@ -104,7 +104,7 @@ func (r *reconciler) replaceIn(ctx context.Context, namespace string, volumes []
 		if err != nil {
 			failed = append(failed, err)
 		}
-		if pod == nil {
+		if pod == nil || wanted.Gone && pod.Spec.NodeName != "" {
 			continue
 		}
 		for _, policy := range policies {
@@ -202,21 +202,41 @@ func (r *reconciler) request(
 }
 
 // withdrawRequests takes back the requests that were made for members with data on a node, which is not deleted after all. What has been removed
-// of a member is replaced all the same.
+// of a member is replaced all the same. They are read anew: one that was just made may not be in the cache yet.
 func (r *reconciler) withdrawRequests(ctx context.Context, node types.UID) error {
 	var all v1alpha1.ReplacementRequestList
-	if err := r.client.List(ctx, &all, client.MatchingLabels{v1alpha1.MaintainedNodeLabel: string(node)}); err != nil {
+	if err := r.live.List(ctx, &all, client.MatchingLabels{v1alpha1.MaintainedNodeLabel: string(node)}); err != nil {
 		return fmt.Errorf("listing requests: %w", err)
 	}
 	var failed []error
 	for i := range all.Items {
-		q := &all.Items[i]
-		if q.DeletionTimestamp != nil || q.Status.Over() {
-			continue
-		}
-		answer := r.Replacements.Withdraw(ctx, q)
-		if answer.Code != answers.Accepted && answer.Code != answers.Gone {
-			failed = append(failed, fmt.Errorf("withdrawing ReplacementRequest %s in namespace %s: %s", q.Name, q.Namespace, cmp.Or(answer.Message, string(answer.Code))))
+		failed = append(failed, r.withdraw(ctx, &all.Items[i]))
+	}
+	return errors.Join(failed...)
+}
+
+func (r *reconciler) withdraw(ctx context.Context, q *v1alpha1.ReplacementRequest) error {
+	if q.DeletionTimestamp != nil || q.Status.Over() {
+		return nil
+	}
+	answer := r.Replacements.Withdraw(ctx, q)
+	if answer.Code == answers.Accepted || answer.Code == answers.Gone {
+		return nil
+	}
+	return fmt.Errorf("withdrawing ReplacementRequest %s in namespace %s: %s", q.Name, q.Namespace, cmp.Or(answer.Message, string(answer.Code)))
+}
+
+// withdrawLeftOver takes back the requests for nodes that no maintenance has any more: a drain that ends uncordons its node by itself, and a request may
+// have been under way when its node was given back.
+func (r *reconciler) withdrawLeftOver(ctx context.Context, in *maintenance.Input) error {
+	var all v1alpha1.ReplacementRequestList
+	if err := r.client.List(ctx, &all, client.HasLabels{v1alpha1.MaintainedNodeLabel}); err != nil {
+		return fmt.Errorf("listing requests: %w", err)
+	}
+	var failed []error
+	for i := range all.Items {
+		if in.Free(types.UID(all.Items[i].Labels[v1alpha1.MaintainedNodeLabel])) {
+			failed = append(failed, r.withdraw(ctx, &all.Items[i]))
 		}
 	}
 	return errors.Join(failed...)

@@ -80,6 +80,9 @@ func (s *site) requests(t *testing.T) []string {
 	var found []string
 	for i := range list.Items {
 		q := &list.Items[i]
+		if q.DeletionTimestamp != nil {
+			continue
+		}
 		found = append(found, q.Namespace+"/"+q.Spec.Member.ID+" for "+q.Spec.Requester)
 	}
 	slices.Sort(found)
@@ -136,6 +139,7 @@ func TestMembersWithDataOnANodeAreRequested(t *testing.T) {
 	}{
 		"its volume is on the node":    {objects: volume("shop", "data-db-2", "n1"), want: []string{requested}},
 		"it has a pod that finds none": {objects: append(volume("shop", "data-db-2", "n1"), &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "db-2", Labels: map[string]string{"app": "db"}}}), want: []string{requested}},
+		"its pod is on the node":       {objects: append(volume("shop", "data-db-2", "n1"), on("n1", "db-2")), want: []string{requested}},
 		"its pod is no member":         {objects: append(volume("shop", "data-db-2", "n1"), &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "db-2"}})},
 		"two volumes of one member": {change: func(_ *v1alpha1.EvictionPolicy, s *appsv1.StatefulSet) {
 			s.Spec.VolumeClaimTemplates = append(s.Spec.VolumeClaimTemplates, corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Name: "log"}})
@@ -173,6 +177,48 @@ func TestMembersWithDataOnANodeAreRequested(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+func on(node, pod string) *corev1.Pod {
+	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: pod, Labels: map[string]string{"app": "db"}}, Spec: corev1.PodSpec{NodeName: node}}
+}
+
+// While a node is drained those members are requested whose pods have left it, and none that runs there.
+func TestMembersThatHaveLeftAreRequested(t *testing.T) {
+	objects := slices.Concat(deployed("shop"), volume("shop", "data-db-0", "n1"), volume("shop", "data-db-1", "n1"), volume("shop", "data-db-2", "n1"))
+	s := newSite(t, interceptor.Funcs{}, append(objects, on("n1", "db-0"), on("", "db-1"))...)
+	wanted := maintenance.Replacement{
+		Call: maintenance.Call{Maintenance: "uid-m", Node: "uid-n1", Step: v1alpha1.StepDraining, PodCount: 1}, Node: "n1", Requester: "person.usher.sh/anna", Gone: true,
+	}
+	if err := s.r.replaceMembers(t.Context(), wanted); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{"shop/db-1 for person.usher.sh/anna", "shop/db-2 for person.usher.sh/anna"}, s.requests(t)); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// Requests for a node that no maintenance has any more are withdrawn, however it was given back; those for one that is gone stay.
+func TestRequestsThatAreLeftOverAreWithdrawn(t *testing.T) {
+	var objects []client.Object
+	for _, node := range []string{"uid-free", "uid-recorded", "uid-listed", "uid-gone"} {
+		objects = append(objects, &v1alpha1.ReplacementRequest{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: node, Labels: map[string]string{v1alpha1.MaintainedNodeLabel: node}},
+			Spec:       v1alpha1.ReplacementRequestSpec{Requester: "anna", Member: v1alpha1.ReplacementMember{ID: node}},
+		})
+	}
+	s := newSite(t, interceptor.Funcs{}, objects...)
+	in := maintenance.Input{Maintenances: []*v1alpha1.NodeMaintenance{{Status: v1alpha1.NodeMaintenanceStatus{Nodes: []v1alpha1.MaintainedNode{{UID: "uid-listed"}}}}}}
+	for _, uid := range []types.UID{"uid-free", "uid-recorded", "uid-listed"} {
+		in.Nodes = append(in.Nodes, &maintenance.Node{Node: &snapshot.Node{UID: uid}})
+	}
+	in.Nodes[1].Drain = &snapshot.DrainRecord{Drainer: snapshot.Drainer{ID: snapshot.MaintenancePrefix + "1"}}
+	if err := s.r.withdrawLeftOver(t.Context(), &in); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{"shop/uid-gone for anna", "shop/uid-listed for anna", "shop/uid-recorded for anna"}, s.requests(t)); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
 
