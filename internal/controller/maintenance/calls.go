@@ -87,14 +87,19 @@ func (c *calls) make(ctx context.Context, r *reconciler, decision maintenance.De
 			return answer.Message
 		}))
 	}
-	now := r.Now()
-	for key, known := range c.known {
-		if !wanted[key] && known.next.After(now) { // what it has made may be to be withdrawn, and is seen by then
+	return earlier(next, c.forget(wanted, r.Now()))
+}
+
+// forget drops what is not wanted any more, and says when to look again: what a call has made may be to be withdrawn, and is seen by then.
+func (c *calls) forget(wanted map[maintenance.Call]bool, now time.Time) (next time.Time) {
+	maps.DeleteFunc(c.known, func(key maintenance.Call, known *call) bool {
+		if wanted[key] || known.underWay {
+			return false
+		}
+		if known.next.After(now) {
 			next = earlier(next, known.next)
 		}
-	}
-	maps.DeleteFunc(c.known, func(key maintenance.Call, known *call) bool {
-		return !wanted[key] && !known.underWay && (!known.Done || known.next.Add(keepDone).Before(now))
+		return !known.Done || known.next.Add(keepDone).Before(now)
 	})
 	return next
 }

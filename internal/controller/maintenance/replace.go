@@ -98,23 +98,40 @@ func (r *reconciler) replaceIn(ctx context.Context, namespace string, volumes []
 	if err := r.live.List(ctx, &standing, client.InNamespace(namespace)); err != nil {
 		return fmt.Errorf("listing requests: %w", err)
 	}
+	var pods corev1.PodList
+	if err := r.live.List(ctx, &pods, client.InNamespace(namespace)); err != nil {
+		return fmt.Errorf("listing pods: %w", err)
+	}
 	var failed []error
 	for i := range volumes {
-		pod, err := r.podOf(ctx, &volumes[i], sets.Items)
-		if err != nil {
-			failed = append(failed, err)
+		users := usersOf(&volumes[i], pods.Items, sets.Items)
+		if wanted.Gone {
+			users = slices.DeleteFunc(users, func(pod *corev1.Pod) bool { return pod.Spec.NodeName != "" })
 		}
-		if pod == nil || wanted.Gone && pod.Spec.NodeName != "" {
+		if len(users) == 0 {
 			continue
 		}
-		for _, policy := range policies {
-			if member, is := r.memberOf(policy, pod); is {
-				failed = append(failed, r.request(ctx, policy, member, standing.Items, wanted))
-				break
+		bound, err := r.bound(ctx, &volumes[i])
+		failed = append(failed, err)
+		for _, pod := range users {
+			if bound {
+				failed = append(failed, r.requestFor(ctx, policies, pod, standing.Items, wanted))
 			}
 		}
 	}
 	return errors.Join(failed...)
+}
+
+// requestFor makes a request for the member that a pod is, if any.
+func (r *reconciler) requestFor(
+	ctx context.Context, policies []*v1alpha1.EvictionPolicy, pod *corev1.Pod, standing []v1alpha1.ReplacementRequest, wanted maintenance.Replacement,
+) error {
+	for _, policy := range policies {
+		if member, is := r.memberOf(policy, pod); is {
+			return r.request(ctx, policy, member, standing, wanted)
+		}
+	}
+	return nil
 }
 
 // providing returns the policies of a namespace in mode Enforce that say for some of their members how a successor comes about.
@@ -128,38 +145,42 @@ func (r *reconciler) providing(ctx context.Context, namespace string) ([]*v1alph
 	}), nil
 }
 
-// podOf returns the pod of a StatefulSet that a volume's claim is for: the one that is there, or the one that the set makes. nil: there is none, or
-// the volume is not bound to the claim.
-func (r *reconciler) podOf(ctx context.Context, volume *corev1.PersistentVolume, sets []appsv1.StatefulSet) (*corev1.Pod, error) {
-	ref := volume.Spec.ClaimRef
+// usersOf returns the pods that use a volume's claim: those that are there, an operator's as well, or the one that a StatefulSet makes.
+func usersOf(volume *corev1.PersistentVolume, pods []corev1.Pod, sets []appsv1.StatefulSet) []*corev1.Pod {
+	claim := volume.Spec.ClaimRef.Name
 	var made *corev1.Pod
 	for i := range sets {
-		if ordinal, is := ordinalOf(&sets[i], ref.Name); is {
+		if ordinal, is := ordinalOf(&sets[i], claim); is {
 			made = observe.MadePod(&sets[i], ordinal)
 		}
 	}
-	if made == nil {
-		return nil, nil
+	var users []*corev1.Pod
+	for i := range pods {
+		mounts := func(v corev1.Volume) bool {
+			return v.PersistentVolumeClaim != nil && v.PersistentVolumeClaim.ClaimName == claim
+		}
+		if made != nil && pods[i].Name == made.Name || slices.ContainsFunc(pods[i].Spec.Volumes, mounts) {
+			users = append(users, &pods[i])
+		}
 	}
+	if made != nil && !slices.ContainsFunc(users, func(p *corev1.Pod) bool { return p.Name == made.Name }) {
+		users = append(users, made)
+	}
+	return users
+}
+
+// bound reports whether a volume is bound to its claim, and the claim to it.
+func (r *reconciler) bound(ctx context.Context, volume *corev1.PersistentVolume) (bool, error) {
+	ref := volume.Spec.ClaimRef
 	var claim corev1.PersistentVolumeClaim
 	err := r.live.Get(ctx, client.ObjectKey{Namespace: ref.Namespace, Name: ref.Name}, &claim)
 	switch {
 	case apierrors.IsNotFound(err):
-		return nil, nil
+		return false, nil
 	case err != nil:
-		return nil, fmt.Errorf("reading claim %s: %w", ref.Name, err)
-	case claim.UID != ref.UID || claim.Spec.VolumeName != volume.Name:
-		return nil, nil
+		return false, fmt.Errorf("reading claim %s: %w", ref.Name, err)
 	}
-	var pod corev1.Pod
-	err = r.live.Get(ctx, client.ObjectKeyFromObject(made), &pod)
-	switch {
-	case apierrors.IsNotFound(err):
-		return made, nil
-	case err != nil:
-		return nil, fmt.Errorf("reading pod %s: %w", made.Name, err)
-	}
-	return &pod, nil
+	return claim.UID == ref.UID && claim.Spec.VolumeName == volume.Name, nil
 }
 
 // ordinalOf returns the ordinal of the pod that a set makes with a claim of the name.

@@ -139,6 +139,8 @@ func TestMembersWithDataOnANodeAreRequested(t *testing.T) {
 	}{
 		"its volume is on the node":    {objects: volume("shop", "data-db-2", "n1"), want: []string{requested}},
 		"it has a pod that finds none": {objects: append(volume("shop", "data-db-2", "n1"), &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "db-2", Labels: map[string]string{"app": "db"}}}), want: []string{requested}},
+		"an operator's pod uses it":    {objects: append(volume("shop", "db-data-x", "n1"), using("db-data-x", "db-x")), want: []string{"shop/db-x for person.usher.sh/anna"}},
+		"another's pod uses it, too":   {objects: append(volume("shop", "data-db-2", "n1"), using("data-db-2", "backup", "job")), want: []string{requested}},
 		"its pod is on the node":       {objects: append(volume("shop", "data-db-2", "n1"), on("n1", "db-2")), want: []string{requested}},
 		"its pod is no member":         {objects: append(volume("shop", "data-db-2", "n1"), &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "db-2"}})},
 		"two volumes of one member": {change: func(_ *v1alpha1.EvictionPolicy, s *appsv1.StatefulSet) {
@@ -178,6 +180,16 @@ func TestMembersWithDataOnANodeAreRequested(t *testing.T) {
 			}
 		})
 	}
+}
+
+// using is a pod without a StatefulSet that uses a claim, and is a member unless it is of another app.
+func using(claim, pod string, app ...string) *corev1.Pod {
+	p := on("", pod)
+	p.Spec.Volumes = []corev1.Volume{{Name: "data", VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: claim}}}}
+	if len(app) > 0 {
+		p.Labels["app"] = app[0]
+	}
+	return p
 }
 
 func on(node, pod string) *corev1.Pod {
@@ -264,6 +276,7 @@ func TestUnreadMembersAreNotForgotten(t *testing.T) {
 		"StatefulSets": func(l client.ObjectList) bool { _, is := l.(*appsv1.StatefulSetList); return is },
 		"requests":     func(l client.ObjectList) bool { _, is := l.(*v1alpha1.ReplacementRequestList); return is },
 		"nodes":        func(l client.ObjectList) bool { _, is := l.(*corev1.NodeList); return is },
+		"pods":         func(l client.ObjectList) bool { _, is := l.(*corev1.PodList); return is },
 		"policies":     func(l client.ObjectList) bool { _, is := l.(*v1alpha1.EvictionPolicyList); return is },
 	} {
 		faults := interceptor.Funcs{List: func(ctx context.Context, store client.WithWatch, list client.ObjectList, options ...client.ListOption) error {
