@@ -23,8 +23,8 @@ const (
 	replacingPatience = time.Minute
 )
 
-// calls are the hooks that are called, the requests that are made and the Nodes that are deleted, each in its own goroutine: a hook that does not answer holds up
-// nothing else. What is known of them is lost with the process: the next leader calls again.
+// calls are the hooks that are called, the requests that are made and the Nodes that are deleted, each in its own goroutine: a hook that does not
+// answer holds up nothing else. What is known of them is lost with the process: the next leader calls again.
 type calls struct {
 	mu    sync.Mutex
 	known map[maintenance.Call]*call

@@ -43,7 +43,8 @@ func (d *Drains) giveBackApart(node string, giveBack func(context.Context) error
 	})
 }
 
-// giveBack uncordons a node on which no drain works, if Usher cordoned it, and before that withdraws what was requested for its deletion. The node is read anew: the cache has not whose its cordon is.
+// giveBack uncordons a node on which no drain works, if Usher cordoned it, and before that withdraws what was requested for its deletion. The node is
+// read anew: the cache has not whose its cordon is.
 func (r *reconciler) giveBack(ctx context.Context, name string) error {
 	node := &corev1.Node{}
 	if err := r.live.Get(ctx, client.ObjectKey{Name: name}, node); err != nil {
