@@ -1,0 +1,171 @@
+package replacement
+
+import (
+	"log/slog"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+
+	"usher.sh/usher/api/v1alpha1"
+	"usher.sh/usher/internal/act"
+	"usher.sh/usher/internal/policycache"
+	"usher.sh/usher/internal/system/all"
+)
+
+// member is db-0 as the apiserver has it while it is removed: its pod is on no node, and node n1, where it was, is there no more. Its role has no rules.
+type member struct {
+	store   client.Client
+	r       *reconciler
+	now     time.Time
+	request *v1alpha1.ReplacementRequest
+	policy  *v1alpha1.EvictionPolicy
+	pod     *corev1.Pod
+	claim   *corev1.PersistentVolumeClaim
+	set     *appsv1.StatefulSet
+}
+
+func named(name string) metav1.ObjectMeta {
+	return metav1.ObjectMeta{Namespace: "shop", Name: name, UID: types.UID(name), Labels: map[string]string{"app": "db"}}
+}
+
+func newMember(t *testing.T, change func(*member)) *member {
+	t.Helper()
+	m := &member{
+		request: &v1alpha1.ReplacementRequest{ObjectMeta: named("q")}, policy: &v1alpha1.EvictionPolicy{ObjectMeta: named("db")},
+		pod: &corev1.Pod{ObjectMeta: named("db-0")}, claim: &corev1.PersistentVolumeClaim{ObjectMeta: named("data-db-0")}, set: set(), now: noon,
+	}
+	m.set.Spec.VolumeClaimTemplates = []corev1.PersistentVolumeClaim{{ObjectMeta: metav1.ObjectMeta{Name: "data"}}}
+	m.pod.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "StatefulSet", Name: "db", Controller: new(true)}}
+	m.policy.Spec.System.Kubernetes = &v1alpha1.Kubernetes{}
+	m.policy.Spec.Roles = []v1alpha1.Role{{
+		Name: "store", System: "kubernetes", State: v1alpha1.StatePersistent, Identity: v1alpha1.IdentityUnique,
+		Replace: v1alpha1.Replace{Successor: v1alpha1.SuccessorSameIdentity},
+	}}
+	m.policy.Spec.Members = []v1alpha1.MemberSelector{{
+		Role: "store", ID: "pod.labels.app + '-0'", Selector: metav1.LabelSelector{MatchLabels: map[string]string{"app": "db"}},
+		Provider: &v1alpha1.Provider{StatefulSet: &v1alpha1.StatefulSetProvider{VolumeClaims: v1alpha1.VolumeClaimsDelete}},
+	}}
+	m.policy.Status.Replacing = []v1alpha1.Replacing{{Role: "store", ID: "db-0", Request: "q", RequestUID: "q", StartTime: metav1.NewTime(noon)}}
+	m.request.Finalizers = []string{v1alpha1.ReplacementFinalizer}
+	m.request.Spec = v1alpha1.ReplacementRequestSpec{
+		Requester: "person.usher.sh/anna", Source: v1alpha1.ReplacementSource{Kind: v1alpha1.SourceEvictionPolicy, Name: "db"},
+		Member: v1alpha1.ReplacementMember{Role: "store", ID: "db-0"},
+	}
+	m.request.Status = v1alpha1.ReplacementRequestStatus{
+		Step: v1alpha1.ReplacementRemoving, StepTime: &metav1.Time{Time: noon}, PodName: "db-0",
+		Places: []v1alpha1.ReplacementPlace{{Node: "n1", NodeUID: "n1", GoneTime: &metav1.Time{Time: noon}}},
+		Predecessor: &v1alpha1.ReplacementPredecessor{
+			PodName: "db-0", StatefulSet: "db", Node: "n1", NodeUID: "n1", Claims: []v1alpha1.ReplacementClaim{{Name: "data-db-0", UID: "data-db-0"}},
+		},
+	}
+	change(m)
+	m.build(t)
+	return m
+}
+
+func (m *member) build(t *testing.T) {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, appsv1.AddToScheme, coordinationv1.AddToScheme, v1alpha1.AddToScheme} {
+		if err := add(scheme); err != nil {
+			t.Fatal(err)
+		}
+	}
+	roles, err := all.Roles()
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.store = fake.NewClientBuilder().WithScheme(scheme).WithObjects(m.request, m.policy, m.pod, m.claim, m.set).
+		WithIndex(&corev1.Pod{}, policycache.LeavingIndex, policycache.IndexLeaving).
+		WithStatusSubresource(&v1alpha1.EvictionPolicy{}, &v1alpha1.ReplacementRequest{}, &corev1.Pod{}).Build()
+	now := func() time.Time { return m.now }
+	policies := policycache.New(m.store, all.Kind, roles)
+	observer := policycache.NewObserver(policycache.ObserverConfig{Kind: all.Kind, Now: now, Log: slog.New(slog.DiscardHandler)})
+	m.r = &reconciler{client: m.store, live: m.store, events: events.NewFakeRecorder(100)}
+	m.r.Options = Options{
+		Act: &act.Replacements{Client: m.store}, Governed: &act.Governed{Client: m.store, Policies: policies, Observer: observer, Now: now},
+		Gatherer: &policycache.Gatherer{Policies: policies, Observer: observer, Live: m.store, Now: now}, Now: now,
+	}
+}
+
+// update changes an object as the apiserver has it.
+func (m *member) update(t *testing.T, object client.Object, change func()) {
+	t.Helper()
+	if err := m.store.Get(t.Context(), client.ObjectKeyFromObject(object), object); err != nil {
+		t.Fatal(err)
+	}
+	change()
+	if err := m.store.Update(t.Context(), object); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// has reports whether the apiserver has an object, and does not delete it.
+func (m *member) has(t *testing.T, object client.Object) bool {
+	t.Helper()
+	err := m.store.Get(t.Context(), client.ObjectKeyFromObject(object), object)
+	if client.IgnoreNotFound(err) != nil {
+		t.Fatal(err)
+	}
+	return err == nil && object.GetDeletionTimestamp() == nil
+}
+
+// looked is the first look at the member's request.
+func (m *member) looked(t *testing.T) *look {
+	t.Helper()
+	request := &v1alpha1.ReplacementRequest{}
+	if err := m.store.Get(t.Context(), client.ObjectKeyFromObject(m.request), request); err != nil {
+		t.Fatal(err)
+	}
+	seen, err := m.r.look(t.Context(), request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return seen
+}
+
+// aliveNode makes node n1 as one that reports.
+func (m *member) aliveNode(t *testing.T, name string) {
+	t.Helper()
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(name)}}
+	node.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(noon.Add(-time.Hour))}}
+	if err := m.store.Create(t.Context(), node); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// What has changed between a look and the removal that follows from it is looked at once more, and nothing goes.
+func TestNothingGoesByAnEarlierLook(t *testing.T) {
+	for name, test := range map[string]struct {
+		meanwhile func(*testing.T, *member)
+		goes      bool
+	}{
+		"nothing has changed": {func(*testing.T, *member) {}, true},
+		"its pod was bound to a node": {func(t *testing.T, m *member) {
+			m.aliveNode(t, "n2")
+			m.update(t, m.pod, func() { m.pod.Spec.NodeName = "n2" })
+		}, false},
+		"its node has come back": {func(t *testing.T, m *member) { m.aliveNode(t, "n1") }, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := newMember(t, func(*member) {})
+			seen := m.looked(t)
+			test.meanwhile(t, m)
+			if _, _, err := m.r.step(t.Context(), seen); err != nil {
+				t.Fatal(err)
+			}
+			if claim, pod := m.has(t, m.claim), m.has(t, m.pod); claim == test.goes || pod == test.goes {
+				t.Errorf("the claim is there: %t, the pod is there: %t", claim, pod)
+			}
+		})
+	}
+}
