@@ -116,9 +116,9 @@ func (r *reconciler) look(ctx context.Context, request *v1alpha1.ReplacementRequ
 }
 
 // lookOn looks on after a write, or after the system was asked for a change: at what the policy says, and at what the system and the other members say
-// since. What is left of the member itself was read a moment ago, and is read again before anything of it goes.
+// since. What is left of the member itself was read a moment ago, and is read again before anything of it goes. What was not found then is looked for anew.
 func (r *reconciler) lookOn(ctx context.Context, before *look, request *v1alpha1.ReplacementRequest) (*look, error) {
-	if before.in.Delegated != nil {
+	if before.in.Delegated != nil || before.in.Member.PodName == "" || before.in.Set.Name == "" {
 		return r.look(ctx, request)
 	}
 	ctx, cancel := context.WithTimeout(ctx, patience)
@@ -127,13 +127,11 @@ func (r *reconciler) lookOn(ctx context.Context, before *look, request *v1alpha1
 	if err := r.source(ctx, l); err != nil || l.in.Progress.Phase.Over() {
 		return l, err
 	}
-	l.pod, l.nodes, l.places, l.data, l.made, l.template, l.role, l.entryAt = before.pod, before.nodes, before.places, before.data, before.made, before.template, before.role, before.entryAt
+	l.pod, l.nodes, l.places, l.data, l.made, l.template = before.pod, before.nodes, before.places, before.data, before.made, before.template
 	from := &before.in
 	l.in.Member, l.in.Set, l.in.Pod, l.in.Places, l.in.Claims = from.Member, from.Set, from.Pod, from.Places, from.Claims
 	l.in.Unread, l.in.Grace, l.in.Retain, l.asked = from.Unread, from.Grace, from.Retain, before.asked
-	if l.in.Member.PodName == "" || l.in.Set.Name == "" {
-		return l, nil
-	}
+	l.claimed(r.Gatherer.Policies)
 	r.listing(ctx, l)
 	return l, r.judge(ctx, l)
 }

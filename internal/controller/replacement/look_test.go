@@ -34,7 +34,7 @@ type member struct {
 }
 
 func named(name string) metav1.ObjectMeta {
-	return metav1.ObjectMeta{Namespace: "shop", Name: name, UID: types.UID(name), Labels: map[string]string{"app": "db"}}
+	return metav1.ObjectMeta{Namespace: "shop", Name: name, UID: types.UID(name), Labels: map[string]string{"app": "db", "id": "db-0"}}
 }
 
 func newMember(t *testing.T, change func(*member)) *member {
@@ -51,7 +51,7 @@ func newMember(t *testing.T, change func(*member)) *member {
 		Replace: v1alpha1.Replace{Successor: v1alpha1.SuccessorSameIdentity},
 	}}
 	m.policy.Spec.Members = []v1alpha1.MemberSelector{{
-		Role: "store", ID: "pod.labels.app + '-0'", Selector: metav1.LabelSelector{MatchLabels: map[string]string{"app": "db"}},
+		Role: "store", ID: "pod.labels.id", Selector: metav1.LabelSelector{MatchLabels: map[string]string{"app": "db"}},
 		Provider: &v1alpha1.Provider{StatefulSet: &v1alpha1.StatefulSetProvider{VolumeClaims: v1alpha1.VolumeClaimsDelete}},
 	}}
 	m.policy.Status.Replacing = []v1alpha1.Replacing{{Role: "store", ID: "db-0", Request: "q", RequestUID: "q", StartTime: metav1.NewTime(noon)}}
@@ -67,6 +67,7 @@ func newMember(t *testing.T, change func(*member)) *member {
 			PodName: "db-0", StatefulSet: "db", Node: "n1", NodeUID: "n1", Claims: []v1alpha1.ReplacementClaim{{Name: "data-db-0", UID: "data-db-0"}},
 		},
 	}
+	m.set.Spec.Template.Labels["id"] = "db-0"
 	change(m)
 	m.build(t)
 	return m
@@ -133,7 +134,7 @@ func (m *member) looked(t *testing.T) *look {
 	return seen
 }
 
-// aliveNode makes node n1 as one that reports.
+// aliveNode makes a node that reports.
 func (m *member) aliveNode(t *testing.T, name string) {
 	t.Helper()
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(name)}}
@@ -165,6 +166,32 @@ func TestNothingGoesByAnEarlierLook(t *testing.T) {
 			}
 			if claim, pod := m.has(t, m.claim), m.has(t, m.pod); claim == test.goes || pod == test.goes {
 				t.Errorf("the claim is there: %t, the pod is there: %t", claim, pod)
+			}
+		})
+	}
+}
+
+// What holds a member by its first look holds it by those that follow after a write.
+func TestWhatHoldsAMemberIsNotForgotten(t *testing.T) {
+	for name, change := range map[string]func(*member){
+		"its pod is another member": func(m *member) { m.pod.Labels["id"] = "db-1" },
+		"its set and its pod are gone, and it has a permit": func(m *member) {
+			m.set.Name, m.pod.Labels, m.pod.Name, m.now = "other", nil, "other-0", noon.Add(time.Hour)
+			m.set.Spec.Template.Labels = nil
+			m.request.Status.Step, m.request.Status.Predecessor = v1alpha1.ReplacementWaiting, nil
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := newMember(t, change)
+			if _, err := m.r.steps(t.Context(), m.looked(t).request); err != nil {
+				t.Fatal(err)
+			}
+			request := &v1alpha1.ReplacementRequest{}
+			if err := m.store.Get(t.Context(), client.ObjectKeyFromObject(m.request), request); err != nil {
+				t.Fatal(err)
+			}
+			if !m.has(t, m.claim) || !m.has(t, m.pod) || request.Status.Step != v1alpha1.ReplacementWaiting || len(request.Status.Blockers) == 0 {
+				t.Errorf("claim: %t, pod: %t, %s, blockers %v", m.has(t, m.claim), m.has(t, m.pod), request.Status.Step, request.Status.Blockers)
 			}
 		})
 	}
