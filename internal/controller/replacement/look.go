@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"usher.sh/usher/api/v1alpha1"
 	"usher.sh/usher/internal/eviction"
@@ -127,6 +128,9 @@ func (r *reconciler) lookOn(ctx context.Context, before *look, request *v1alpha1
 	if err := r.source(ctx, l); err != nil || l.in.Progress.Phase.Over() {
 		return l, err
 	}
+	if !declaredAlike(l.policy, before.policy) {
+		return r.look(ctx, request)
+	}
 	l.pod, l.nodes, l.places, l.data, l.made, l.template = before.pod, before.nodes, before.places, before.data, before.made, before.template
 	from := &before.in
 	l.in.Member, l.in.Set, l.in.Pod, l.in.Places, l.in.Claims = from.Member, from.Set, from.Pod, from.Places, from.Claims
@@ -136,11 +140,19 @@ func (r *reconciler) lookOn(ctx context.Context, before *look, request *v1alpha1
 	return l, r.judge(ctx, l)
 }
 
-// lookAgain reads the pod and the nodes once more, just before something is removed by what was seen, and reports whether the pod is the same: its system
-// was asked meanwhile. What goes is named by its UID in any case.
+// declaredAlike reports whether two states of a policy, nil where it was not there, say the same of its members.
+func declaredAlike(a, b *v1alpha1.EvictionPolicy) bool {
+	if a == nil || b == nil {
+		return a == b
+	}
+	return a.UID == b.UID && a.Generation == b.Generation && (a.DeletionTimestamp == nil) == (b.DeletionTimestamp == nil)
+}
+
+// lookAgain reads the pod and the nodes once more, just before something is removed by what was seen, and reports whether the pod is the same, and it is still
+// asked for: the system was asked meanwhile, which takes its time. What goes is named by its UID in any case.
 func (r *reconciler) lookAgain(ctx context.Context, l *look) (same bool, err error) {
-	if l.in.Delegated != nil { // no system was asked meanwhile
-		return true, nil
+	if same, err := r.wanted(ctx, l); err != nil || !same || l.in.Delegated != nil { // what is asked of another controller names the version that was seen
+		return same, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -153,6 +165,20 @@ func (r *reconciler) lookAgain(ctx context.Context, l *look) (same bool, err err
 		return err == nil, err
 	}
 	return true, r.whereabouts(ctx, l)
+}
+
+// wanted reports whether neither the request nor what its policy says has changed since a look, by the cache.
+func (r *reconciler) wanted(ctx context.Context, l *look) (bool, error) {
+	var request v1alpha1.ReplacementRequest
+	if err := r.client.Get(ctx, client.ObjectKeyFromObject(l.request), &request); err != nil {
+		return false, client.IgnoreNotFound(err)
+	}
+	policy, err := r.Gatherer.Policies.Policy(ctx, l.policyKey())
+	if client.IgnoreNotFound(err) != nil {
+		return false, err
+	}
+	begun := l.in.Cancelled || request.DeletionTimestamp == nil
+	return begun && request.UID == l.request.UID && request.Generation <= l.request.Generation && declaredAlike(policy, l.policy), nil
 }
 
 // source reads the policy, and whether it says that the member is being replaced for this request. One that is gone says nothing of others

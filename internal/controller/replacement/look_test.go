@@ -156,6 +156,21 @@ func TestNothingGoesByAnEarlierLook(t *testing.T) {
 			m.update(t, m.pod, func() { m.pod.Spec.NodeName = "n2" })
 		}, false},
 		"its node has come back": {func(t *testing.T, m *member) { m.aliveNode(t, "n1") }, false},
+		"the request was deleted": {func(t *testing.T, m *member) {
+			if err := m.store.Delete(t.Context(), m.request); err != nil {
+				t.Fatal(err)
+			}
+		}, false},
+		"the request is gone": {func(t *testing.T, m *member) {
+			m.update(t, m.request, func() { m.request.Finalizers = nil })
+			if err := m.store.Delete(t.Context(), m.request); err != nil {
+				t.Fatal(err)
+			}
+		}, false},
+		"its policy says something else": {func(t *testing.T, m *member) { m.update(t, m.policy, func() { m.policy.Generation++ }) }, false},
+		"only its policy's labels change": {func(t *testing.T, m *member) {
+			m.update(t, m.policy, func() { m.policy.Labels["app"] = "other" })
+		}, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := newMember(t, func(*member) {})
@@ -194,5 +209,22 @@ func TestWhatHoldsAMemberIsNotForgotten(t *testing.T) {
 				t.Errorf("claim: %t, pod: %t, %s, blockers %v", m.has(t, m.claim), m.has(t, m.pod), request.Status.Step, request.Status.Blockers)
 			}
 		})
+	}
+}
+
+// A policy that was changed since the look before a write decides by what it says by then.
+func TestAPolicyThatChangesMeanwhile(t *testing.T) {
+	m := newMember(t, func(*member) {})
+	before := m.looked(t)
+	if before.in.Retain {
+		t.Fatal("volumes are kept that the policy has go")
+	}
+	m.update(t, m.policy, func() {
+		m.policy.Generation++
+		m.policy.Spec.Members[0].Provider.StatefulSet.VolumeClaims = v1alpha1.VolumeClaimsRetain
+	})
+	after, err := m.r.lookOn(t.Context(), before, before.request)
+	if err != nil || !after.in.Retain {
+		t.Errorf("retain %t, %v", after.in.Retain, err)
 	}
 }

@@ -134,10 +134,10 @@ func (r *reconciler) step(ctx context.Context, seen *look) (*v1alpha1.Replacemen
 	return r.carryOut(ctx, seen, &result)
 }
 
-// removes reports whether a step removes something.
+// removes reports whether a step removes something, or has another controller remove it.
 func removes(result *replacement.StepResult) bool {
 	return slices.ContainsFunc(result.Actions, func(a replacement.Action) bool {
-		return a.Kind == replacement.Leave || a.Kind == replacement.DeleteClaim || a.Kind == replacement.DeletePod
+		return a.Kind == replacement.Leave || a.Kind == replacement.DeleteClaim || a.Kind == replacement.DeletePod || a.Kind == replacement.Patch
 	})
 }
 
