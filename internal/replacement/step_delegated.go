@@ -73,6 +73,8 @@ func (s *stepping) delegated() {
 		if s.permitted() {
 			s.write(Joining)
 		}
+	case requested == Unknown && s.unaccounted():
+		s.write(Cancelled)
 	case requested == Unknown:
 		s.out.Blockers = append(s.out.Blockers, s.Unread...)
 		if len(s.out.Blockers) == 0 {
@@ -108,7 +110,7 @@ func (s *stepping) ask() {
 func (s *stepping) requested() Tristate {
 	switch target := &s.Delegated.Target; {
 	case !s.Delegated.Patches:
-		return yes(s.Pod.Terminating)
+		return yes(s.Pod != nil && s.Pod.Terminating)
 	case len(s.Unread) > 0:
 		return Unknown
 	case target.UID != s.Progress.Target.UID:
@@ -123,6 +125,20 @@ func yes(is bool) Tristate {
 		return Yes
 	}
 	return No
+}
+
+// unaccounted reports whether a request was deleted whose policy, which alone says how what was asked is taken back, is not there for long: it holds its
+// namespace otherwise.
+func (s *stepping) unaccounted() bool {
+	if !s.Cancelled || !slices.ContainsFunc(s.Unread, func(b Blocker) bool { return b.Reason == SourceMissing }) {
+		return false
+	}
+	end := s.StepTime.Add(forsakenAfter)
+	if end.After(s.Now) {
+		s.lookAt(end)
+		return false
+	}
+	return true
 }
 
 // cancelDelegated takes back what was asked, where that can be, and goes on where it cannot.

@@ -46,6 +46,14 @@ func noneMade(role string) Blocker {
 	return waiting(SuccessorMissing, fmt.Sprintf("no pod of role %s was made since the predecessor began to go", role), "wait; what its controller says: its events and its log")
 }
 
+// ProviderChanged is about a policy that has a StatefulSet make the successor, after another controller may have been asked for it.
+func ProviderChanged(policy string) Blocker {
+	b := waiting(ProviderUnsupported, fmt.Sprintf("EvictionPolicy %s says by now that a StatefulSet makes the successor, and another controller may have been asked for it before", policy),
+		"set spec.members[].provider in it as it was; or delete the request, and create another where the member is still to be replaced")
+	b.Never = true
+	return b
+}
+
 // NoPatch is about a patch whose expressions have no values for the member.
 func NoPatch(why string) Blocker {
 	return waiting(ProviderUnsupported, "what is to be patched for a successor is not known: "+why,

@@ -55,27 +55,49 @@ func (r *reconciler) delegated(ctx context.Context, l *look) error {
 	if l.entryAt < 0 {
 		l.entered(r.Gatherer.Policies, nil)
 	}
+	joining := l.in.Progress.Phase == replacement.Joining
 	l.in.Delegated = &replacement.Delegated{Patches: l.in.Progress.Target != replacement.TargetRef{}}
-	if provider := l.provider(); l.in.Progress.Phase == replacement.Waiting {
-		l.in.Delegated.Patches = provider.Patch != nil
+	if l.in.Progress.Phase == replacement.Waiting {
+		l.in.Delegated.Patches = l.patches()
 	}
 	if err := r.delegatedPod(ctx, l); err != nil {
 		return err
 	}
-	if l.in.Delegated.Patches && l.in.Progress.Phase != replacement.Joining {
+	if l.in.Delegated.Patches && !joining {
 		r.target(ctx, l)
 	}
-	if l.policy == nil {
+	switch {
+	case l.policy == nil && joining:
+		l.in.Unread = append(l.in.Unread, replacement.NoSource(l.request.Spec.Source.Name))
 		return nil
+	case l.policy == nil:
+		return nil
+	case !joining && l.pod != nil && !r.isMember(l)(policycache.Facts(l.pod)):
+		l.lacks(replacement.NoMember(l.in.Member.Role, l.in.Member.ID, l.policy.Name))
 	}
 	input, err := r.input(ctx, l)
 	if err != nil {
 		return err
 	}
-	if l.in.Progress.Phase != replacement.Joining {
+	if !joining {
 		l.judged(input)
 	}
 	return r.successors(ctx, l, input.Evidence)
+}
+
+// patches reports whether an object is to be patched, and notes where the policy has no other controller make the successor any more: of what was begun
+// another may have taken notice, so that it is not begun in another way.
+func (l *look) patches() bool {
+	switch provider := l.provider(); {
+	case l.policy == nil: // as is noted already
+	case provider == nil:
+		l.lacks(replacement.NoProvider(l.policy.Name, l.in.Member.Role))
+	case provider.StatefulSet != nil:
+		l.lacks(replacement.ProviderChanged(l.policy.Name))
+	default:
+		return provider.Patch != nil
+	}
+	return false
 }
 
 // delegatedPod reads the member's pod, if it has one.

@@ -207,9 +207,11 @@ func (r *reconciler) source(ctx context.Context, l *look) error {
 	return nil
 }
 
-// unwritten has what was begun go on where no policy takes note of it any more.
+// unwritten has what was begun go on where no policy takes note of it any more, also where that was taken back to wait.
 func (l *look) unwritten() {
-	if phase := l.in.Progress.Phase; l.in.PermitTime.IsZero() && (phase == replacement.Removing || phase == replacement.Joining) {
+	phase := l.in.Progress.Phase
+	waits := phase == replacement.Waiting && !l.in.Progress.StartTime.IsZero() && !l.in.Cancelled
+	if l.in.PermitTime.IsZero() && (waits || phase == replacement.Removing || phase == replacement.Joining) {
 		l.in.PermitTime = l.in.Now
 	}
 }
