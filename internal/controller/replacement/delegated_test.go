@@ -156,3 +156,34 @@ func TestNoPatchForADeletedRequest(t *testing.T) {
 		}
 	}
 }
+
+// A pod that has become Ready since it was seen is not deleted: an eviction asks its budgets. One of which only the version is another goes.
+func TestAPodThatHasBecomeReadyStays(t *testing.T) {
+	for name, test := range map[string]struct {
+		change func(*corev1.Pod)
+		goes   bool
+	}{
+		"its conditions say more": {func(p *corev1.Pod) { p.Status.Message = "crashes" }, true},
+		"it is Ready": {func(p *corev1.Pod) {
+			p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}
+		}, false},
+		"it is another member": {func(p *corev1.Pod) { p.Labels["id"] = "db-1" }, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := newMember(t, delegate)
+			m.aliveNode(t, "n1")
+			seen := m.looked(t)
+			m.update(t, m.pod, func() { test.change(m.pod) })
+			test.change(m.pod)
+			if err := m.store.Status().Update(t.Context(), m.pod); err != nil {
+				t.Fatal(err)
+			}
+			if _, _, err := m.r.step(t.Context(), seen); err != nil {
+				t.Fatal(err)
+			}
+			if m.has(t, m.pod) == test.goes {
+				t.Errorf("the pod is there: %t", m.has(t, m.pod))
+			}
+		})
+	}
+}

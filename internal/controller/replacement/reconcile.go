@@ -307,8 +307,9 @@ func (r *reconciler) do(ctx context.Context, seen *look, a *replacement.Action) 
 	return answers.Answer{Code: answers.Rejected, Message: fmt.Sprintf("%s cannot be carried out", a.Kind)}
 }
 
-// deletePod deletes a pod. One that is on the node on which it was seen is the same in another version too: its conditions are written at any time. One that
-// is on none is looked at: it may have found a node meanwhile, or claims that are not its predecessor's.
+// deletePod deletes a pod. One that is on the node on which it was seen is the same in another version too, as long as it has the same labels and is Ready
+// where it was: its other conditions are written at any time. One that is on none is looked at: it may have found a node meanwhile, or claims that are not
+// its predecessor's.
 func (r *reconciler) deletePod(ctx context.Context, seen *look, key snapshot.Key, a *replacement.Action) answers.Answer {
 	answer := r.Act.DeletePod(ctx, key, a.UID, a.Version)
 	if answer.Code != answers.Conflict {
@@ -316,6 +317,9 @@ func (r *reconciler) deletePod(ctx context.Context, seen *look, key snapshot.Key
 	}
 	pod, err := r.Gatherer.FreshPod(ctx, key)
 	if err != nil || pod == nil || pod.UID != a.UID || pod.Spec.NodeName == "" || pod.Spec.NodeName != seen.pod.Spec.NodeName {
+		return answer
+	}
+	if isReady(pod) != isReady(seen.pod) || !equality.Semantic.DeepEqual(pod.Labels, seen.pod.Labels) {
 		return answer
 	}
 	return r.Act.DeletePod(ctx, key, a.UID, pod.ResourceVersion)
