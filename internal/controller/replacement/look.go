@@ -9,6 +9,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -25,6 +26,7 @@ import (
 // look is what is known of a request at one moment.
 type look struct {
 	request *v1alpha1.ReplacementRequest
+	read    time.Time                // when all was, of which a later look takes some over
 	policy  *v1alpha1.EvictionPolicy // nil: it is not there
 	pod     *corev1.Pod              // under the member's name, as the apiserver has it; nil: there is none
 	cached  bool                     // it is looked at by few reads: of nodes, and of a successor, by the cache
@@ -63,7 +65,7 @@ func (l *look) unread(what string, err error, remedy string) {
 
 // newLook has read nothing.
 func (r *reconciler) newLook(request *v1alpha1.ReplacementRequest) *look {
-	l := &look{request: request, places: request.Status.Places, nodes: map[string]node{}, entryAt: -1}
+	l := &look{request: request, read: r.Now(), places: request.Status.Places, nodes: map[string]node{}, entryAt: -1}
 	l.in = replacement.StepInput{
 		Now: r.Now(), Namespace: request.Namespace, Repair: request.Spec.Requester == replacement.RepairRequester, Cancelled: request.DeletionTimestamp != nil, Progress: replacement.ProgressOf(&request.Status),
 		Member: v1alpha1.MemberRef{Role: request.Spec.Member.Role, ID: request.Spec.Member.ID},
@@ -117,7 +119,8 @@ func (r *reconciler) look(ctx context.Context, request *v1alpha1.ReplacementRequ
 }
 
 // lookOn looks on after a write, or after the system was asked for a change: at what the policy says, and at what the system and the other members say
-// since. What is left of the member itself was read a moment ago, and is read again before anything of it goes. What was not found then is looked for anew.
+// since. What is left of the member itself was read a moment ago, and is read again before anything of it goes. What was not found then is looked for anew,
+// and so is all where that took long, or the policy was changed.
 func (r *reconciler) lookOn(ctx context.Context, before *look, request *v1alpha1.ReplacementRequest) (*look, error) {
 	if before.in.Delegated != nil || before.in.Member.PodName == "" || before.in.Set.Name == "" {
 		return r.look(ctx, request)
@@ -128,8 +131,10 @@ func (r *reconciler) lookOn(ctx context.Context, before *look, request *v1alpha1
 	if err := r.source(ctx, l); err != nil || l.in.Progress.Phase.Over() {
 		return l, err
 	}
-	if !declaredAlike(l.policy, before.policy) {
-		return r.look(ctx, request)
+	if l.read = before.read; !declaredAlike(l.policy, before.policy) || r.Now().Sub(l.read) >= patience {
+		l, err := r.look(ctx, request)
+		l.asked = before.asked
+		return l, err
 	}
 	l.pod, l.nodes, l.places, l.data, l.made, l.template = before.pod, before.nodes, before.places, before.data, before.made, before.template
 	from := &before.in
@@ -157,7 +162,7 @@ func (r *reconciler) lookAgain(ctx context.Context, l *look) (same bool, err err
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	pod, err := r.Gatherer.FreshPod(ctx, snapshot.Key{Namespace: l.request.Namespace, Name: l.in.Member.PodName})
-	if err != nil || (pod == nil) != (l.pod == nil) || pod != nil && pod.UID != l.pod.UID {
+	if err != nil || (pod == nil) != (l.pod == nil) || pod != nil && !alike(pod, l.pod) {
 		return false, err
 	}
 	l.pod, l.nodes, l.in.Pod, l.in.Places = pod, map[string]node{}, nil, nil
@@ -165,6 +170,11 @@ func (r *reconciler) lookAgain(ctx context.Context, l *look) (same bool, err err
 		return err == nil, err
 	}
 	return true, r.whereabouts(ctx, l)
+}
+
+// alike reports whether two states of a pod are of the same one, and say the same of whose member it is.
+func alike(a, b *corev1.Pod) bool {
+	return a.UID == b.UID && equality.Semantic.DeepEqual(a.Labels, b.Labels)
 }
 
 // wanted reports whether neither the request nor what its policy says has changed since a look, by the cache.

@@ -18,6 +18,7 @@ import (
 	"usher.sh/usher/api/v1alpha1"
 	"usher.sh/usher/internal/act"
 	"usher.sh/usher/internal/policycache"
+	"usher.sh/usher/internal/replacement"
 	"usher.sh/usher/internal/system/all"
 )
 
@@ -155,7 +156,8 @@ func TestNothingGoesByAnEarlierLook(t *testing.T) {
 			m.aliveNode(t, "n2")
 			m.update(t, m.pod, func() { m.pod.Spec.NodeName = "n2" })
 		}, false},
-		"its node has come back": {func(t *testing.T, m *member) { m.aliveNode(t, "n1") }, false},
+		"its pod is another member": {func(t *testing.T, m *member) { m.update(t, m.pod, func() { m.pod.Labels["id"] = "db-1" }) }, false},
+		"its node has come back":    {func(t *testing.T, m *member) { m.aliveNode(t, "n1") }, false},
 		"the request was deleted": {func(t *testing.T, m *member) {
 			if err := m.store.Delete(t.Context(), m.request); err != nil {
 				t.Fatal(err)
@@ -226,5 +228,24 @@ func TestAPolicyThatChangesMeanwhile(t *testing.T) {
 	after, err := m.r.lookOn(t.Context(), before, before.request)
 	if err != nil || !after.in.Retain {
 		t.Errorf("retain %t, %v", after.in.Retain, err)
+	}
+}
+
+// What was read long before is read anew, since systems take their time: the set may make no pod any more.
+func TestALongLookIsTakenAnew(t *testing.T) {
+	for after, want := range map[time.Duration]replacement.Tristate{0: replacement.Yes, patience: replacement.No} {
+		m := newMember(t, func(*member) {})
+		seen := m.looked(t)
+		m.update(t, m.set, func() { m.set.Spec.Replicas = new(int32(0)) })
+		var err error
+		for range 2 { // however short each of them is
+			m.now = m.now.Add(after / 2)
+			if seen, err = m.r.lookOn(t.Context(), seen, seen.request); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if seen.in.Set.Makes != want {
+			t.Errorf("after %s the set makes it: %v", after, seen.in.Set.Makes)
+		}
 	}
 }

@@ -316,10 +316,7 @@ func (r *reconciler) deletePod(ctx context.Context, seen *look, key snapshot.Key
 		return answer
 	}
 	pod, err := r.Gatherer.FreshPod(ctx, key)
-	if err != nil || pod == nil || pod.UID != a.UID || pod.Spec.NodeName == "" || pod.Spec.NodeName != seen.pod.Spec.NodeName {
-		return answer
-	}
-	if isReady(pod) != isReady(seen.pod) || !equality.Semantic.DeepEqual(pod.Labels, seen.pod.Labels) {
+	if err != nil || pod == nil || !alike(pod, seen.pod) || isReady(pod) != isReady(seen.pod) || pod.Spec.NodeName == "" || pod.Spec.NodeName != seen.pod.Spec.NodeName {
 		return answer
 	}
 	return r.Act.DeletePod(ctx, key, a.UID, pod.ResourceVersion)
