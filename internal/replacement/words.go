@@ -36,6 +36,7 @@ const (
 	ProviderMissing      Reason = "ProviderMissing"
 	ProviderUnsupported  Reason = "ProviderUnsupported"
 	MemberMissing        Reason = "MemberMissing"
+	MemberShared         Reason = "MemberShared"
 	TargetMissing        Reason = "TargetMissing"
 	OperatorAwaited      Reason = "OperatorAwaited"
 	UndoWithoutEffect    Reason = "UndoWithoutEffect"
@@ -308,6 +309,12 @@ func NewIdentityUnsupported(role, system string) Blocker {
 func NoMember(role, id, policy string) Blocker {
 	return waiting(MemberMissing, fmt.Sprintf("no pod, and no StatefulSet of the namespace, has member %s of role %s in policy %s", id, role, policy),
 		"compare with spec.members[].id of the policy; or delete the request")
+}
+
+// SharedMember is about several pods that give the id of the member.
+func SharedMember(id string, pods []string) Blocker {
+	return waiting(MemberShared, fmt.Sprintf("pods %s all are member %s, so that it is not known which of them is to be replaced", text.List(pods, 5), id),
+		"wait until one of them is left; or see whether spec.members[].id of the policy distinguishes them")
 }
 
 // WriteRefused is about a write that the apiserver did not accept.

@@ -30,6 +30,7 @@ func (r *reconciler) delegates(ctx context.Context, l *look) (bool, error) {
 	if err != nil {
 		return false, err
 	}
+	l.unshared()
 	l.entered(r.Gatherer.Policies, pod)
 	provider := l.provider()
 	return provider != nil && (provider.Patch != nil || provider.DeletePod != nil), nil

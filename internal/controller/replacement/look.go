@@ -9,10 +9,8 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"usher.sh/usher/api/v1alpha1"
 	"usher.sh/usher/internal/eviction"
@@ -38,6 +36,7 @@ type look struct {
 	template *corev1.PodSpec
 	role     *v1alpha1.Role // the member's; nil: no entry claims it
 	data     []string       // nodes that the volumes may be on
+	pods     []string       // that have not finished and are the member; nil: that was not read, or none is
 	asked    bool           // since the look began its system was asked to put the successor on its list
 	entryAt  int            // of the policy's entries, the one that claims the member; -1: none
 	// patch is the provider of the entry with its values for the member; nil: no object is patched. Do and Undo are what it comes to for the
@@ -116,79 +115,6 @@ func (r *reconciler) look(ctx context.Context, request *v1alpha1.ReplacementRequ
 	}
 	r.listing(ctx, l)
 	return l, r.judge(ctx, l)
-}
-
-// lookOn looks on after a write, or after the system was asked for a change: at what the policy says, and at what the system and the other members say
-// since. What is left of the member itself was read a moment ago, and is read again before anything of it goes. What was not found then is looked for anew,
-// and so is all where that took long, or the policy was changed.
-func (r *reconciler) lookOn(ctx context.Context, before *look, request *v1alpha1.ReplacementRequest) (*look, error) {
-	if before.in.Delegated != nil || before.in.Member.PodName == "" || before.in.Set.Name == "" {
-		return r.look(ctx, request)
-	}
-	ctx, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
-	l := r.newLook(request)
-	if err := r.source(ctx, l); err != nil || l.in.Progress.Phase.Over() {
-		return l, err
-	}
-	if l.read = before.read; !declaredAlike(l.policy, before.policy) || r.Now().Sub(l.read) >= patience {
-		l, err := r.look(ctx, request)
-		l.asked = before.asked
-		return l, err
-	}
-	l.pod, l.nodes, l.places, l.data, l.made, l.template = before.pod, before.nodes, before.places, before.data, before.made, before.template
-	from := &before.in
-	l.in.Member, l.in.Set, l.in.Pod, l.in.Places, l.in.Claims = from.Member, from.Set, from.Pod, from.Places, from.Claims
-	l.in.Unread, l.in.Grace, l.in.Retain, l.asked = from.Unread, from.Grace, from.Retain, before.asked
-	l.claimed(r.Gatherer.Policies)
-	r.listing(ctx, l)
-	return l, r.judge(ctx, l)
-}
-
-// declaredAlike reports whether two states of a policy, nil where it was not there, say the same of its members.
-func declaredAlike(a, b *v1alpha1.EvictionPolicy) bool {
-	if a == nil || b == nil {
-		return a == b
-	}
-	return a.UID == b.UID && a.Generation == b.Generation && (a.DeletionTimestamp == nil) == (b.DeletionTimestamp == nil)
-}
-
-// lookAgain reads the pod and the nodes once more, just before something is removed by what was seen, and reports whether the pod is the same, and it is still
-// asked for: the system was asked meanwhile, which takes its time. What goes is named by its UID in any case.
-func (r *reconciler) lookAgain(ctx context.Context, l *look) (same bool, err error) {
-	if same, err := r.wanted(ctx, l); err != nil || !same || l.in.Delegated != nil { // what is asked of another controller names the version that was seen
-		return same, err
-	}
-	ctx, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
-	pod, err := r.Gatherer.FreshPod(ctx, snapshot.Key{Namespace: l.request.Namespace, Name: l.in.Member.PodName})
-	if err != nil || (pod == nil) != (l.pod == nil) || pod != nil && !alike(pod, l.pod) {
-		return false, err
-	}
-	l.pod, l.nodes, l.in.Pod, l.in.Places = pod, map[string]node{}, nil, nil
-	if err := r.present(ctx, l); err != nil || l.in.Progress.Phase == replacement.Joining {
-		return err == nil, err
-	}
-	return true, r.whereabouts(ctx, l)
-}
-
-// alike reports whether two states of a pod are of the same one, and say the same of whose member it is.
-func alike(a, b *corev1.Pod) bool {
-	return a.UID == b.UID && equality.Semantic.DeepEqual(a.Labels, b.Labels)
-}
-
-// wanted reports whether neither the request nor what its policy says has changed since a look, by the cache.
-func (r *reconciler) wanted(ctx context.Context, l *look) (bool, error) {
-	var request v1alpha1.ReplacementRequest
-	if err := r.client.Get(ctx, client.ObjectKeyFromObject(l.request), &request); err != nil {
-		return false, client.IgnoreNotFound(err)
-	}
-	policy, err := r.Gatherer.Policies.Policy(ctx, l.policyKey())
-	if client.IgnoreNotFound(err) != nil {
-		return false, err
-	}
-	begun := l.in.Cancelled || request.DeletionTimestamp == nil
-	return begun && request.UID == l.request.UID && request.Generation <= l.request.Generation && declaredAlike(policy, l.policy), nil
 }
 
 // source reads the policy, and whether it says that the member is being replaced for this request. One that is gone says nothing of others
@@ -477,6 +403,13 @@ func (l *look) claimed(policies *policycache.Cache) {
 	l.entryAt, l.role = claim.Entry, claim.Role
 	if l.pod == nil && l.made == nil && l.sharedRole() { // which entry's it is, nothing says: that its set makes no pod is waited for
 		l.entryAt = -1
+	}
+}
+
+// unshared notes where several pods are the member: which of them is to be replaced is not known.
+func (l *look) unshared() {
+	if len(l.pods) > 1 {
+		l.lacks(replacement.SharedMember(l.in.Member.ID, l.pods))
 	}
 }
 

@@ -2,6 +2,7 @@ package replacement
 
 import (
 	"log/slog"
+	"slices"
 	"testing"
 	"time"
 
@@ -24,6 +25,7 @@ import (
 
 // member is db-0 as the apiserver has it while it is removed: its pod is on no node, and node n1, where it was, is there no more. Its role has no rules.
 type member struct {
+	t       *testing.T
 	store   client.Client
 	r       *reconciler
 	now     time.Time
@@ -41,7 +43,7 @@ func named(name string) metav1.ObjectMeta {
 func newMember(t *testing.T, change func(*member)) *member {
 	t.Helper()
 	m := &member{
-		request: &v1alpha1.ReplacementRequest{ObjectMeta: named("q")}, policy: &v1alpha1.EvictionPolicy{ObjectMeta: named("db")},
+		t: t, request: &v1alpha1.ReplacementRequest{ObjectMeta: named("q")}, policy: &v1alpha1.EvictionPolicy{ObjectMeta: named("db")},
 		pod: &corev1.Pod{ObjectMeta: named("db-0")}, claim: &corev1.PersistentVolumeClaim{ObjectMeta: named("data-db-0")}, set: set(), now: noon,
 	}
 	m.set.Spec.VolumeClaimTemplates = []corev1.PersistentVolumeClaim{{ObjectMeta: metav1.ObjectMeta{Name: "data"}}}
@@ -148,36 +150,36 @@ func (m *member) aliveNode(t *testing.T, name string) {
 // What has changed between a look and the removal that follows from it is looked at once more, and nothing goes.
 func TestNothingGoesByAnEarlierLook(t *testing.T) {
 	for name, test := range map[string]struct {
-		meanwhile func(*testing.T, *member)
+		meanwhile func(*member)
 		goes      bool
 	}{
-		"nothing has changed": {func(*testing.T, *member) {}, true},
-		"its pod was bound to a node": {func(t *testing.T, m *member) {
-			m.aliveNode(t, "n2")
-			m.update(t, m.pod, func() { m.pod.Spec.NodeName = "n2" })
+		"nothing has changed": {func(*member) {}, true},
+		"its pod was bound to a node": {func(m *member) {
+			m.aliveNode(m.t, "n2")
+			m.update(m.t, m.pod, func() { m.pod.Spec.NodeName = "n2" })
 		}, false},
-		"its pod is another member": {func(t *testing.T, m *member) { m.update(t, m.pod, func() { m.pod.Labels["id"] = "db-1" }) }, false},
-		"its node has come back":    {func(t *testing.T, m *member) { m.aliveNode(t, "n1") }, false},
-		"the request was deleted": {func(t *testing.T, m *member) {
-			if err := m.store.Delete(t.Context(), m.request); err != nil {
-				t.Fatal(err)
+		"its pod is another member": {func(m *member) { m.update(m.t, m.pod, func() { m.pod.Labels["id"] = "db-1" }) }, false},
+		"its node has come back":    {func(m *member) { m.aliveNode(m.t, "n1") }, false},
+		"the request was deleted": {func(m *member) {
+			if err := m.store.Delete(m.t.Context(), m.request); err != nil {
+				m.t.Fatal(err)
 			}
 		}, false},
-		"the request is gone": {func(t *testing.T, m *member) {
-			m.update(t, m.request, func() { m.request.Finalizers = nil })
-			if err := m.store.Delete(t.Context(), m.request); err != nil {
-				t.Fatal(err)
+		"the request is gone": {func(m *member) {
+			m.update(m.t, m.request, func() { m.request.Finalizers = nil })
+			if err := m.store.Delete(m.t.Context(), m.request); err != nil {
+				m.t.Fatal(err)
 			}
 		}, false},
-		"its policy says something else": {func(t *testing.T, m *member) { m.update(t, m.policy, func() { m.policy.Generation++ }) }, false},
-		"only its policy's labels change": {func(t *testing.T, m *member) {
-			m.update(t, m.policy, func() { m.policy.Labels["app"] = "other" })
+		"its policy says something else": {func(m *member) { m.update(m.t, m.policy, func() { m.policy.Generation++ }) }, false},
+		"only its policy's labels change": {func(m *member) {
+			m.update(m.t, m.policy, func() { m.policy.Labels["app"] = "other" })
 		}, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := newMember(t, func(*member) {})
 			seen := m.looked(t)
-			test.meanwhile(t, m)
+			test.meanwhile(m)
 			if _, _, err := m.r.step(t.Context(), seen); err != nil {
 				t.Fatal(err)
 			}
@@ -209,6 +211,46 @@ func TestWhatHoldsAMemberIsNotForgotten(t *testing.T) {
 			}
 			if !m.has(t, m.claim) || !m.has(t, m.pod) || request.Status.Step != v1alpha1.ReplacementWaiting || len(request.Status.Blockers) == 0 {
 				t.Errorf("claim: %t, pod: %t, %s, blockers %v", m.has(t, m.claim), m.has(t, m.pod), request.Status.Step, request.Status.Blockers)
+			}
+		})
+	}
+}
+
+// Of several pods that are the member by their labels none is taken for it, in whichever way its successor is made.
+func TestAMemberWithSeveralPodsWaits(t *testing.T) {
+	for name, test := range map[string]struct {
+		change   func(*member)
+		finished bool
+		want     v1alpha1.ReplacementStep
+	}{
+		"of a StatefulSet":                {func(*member) {}, false, v1alpha1.ReplacementWaiting},
+		"of another controller":           {delegate, false, v1alpha1.ReplacementWaiting},
+		"of which the other has finished": {func(*member) {}, true, v1alpha1.ReplacementRemoving},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := newMember(t, func(m *member) {
+				test.change(m)
+				m.request.Status.Step, m.request.Status.Predecessor, m.now = v1alpha1.ReplacementWaiting, nil, noon.Add(time.Hour)
+			})
+			copied := m.pod.DeepCopy()
+			copied.Name, copied.UID, copied.ResourceVersion, copied.OwnerReferences = "a-copy", "a-copy", "", nil
+			if test.finished {
+				copied.Status.Phase = corev1.PodFailed
+			}
+			if err := m.store.Create(t.Context(), copied); err != nil {
+				t.Fatal(err)
+			}
+			m.aliveNode(t, "n2")
+			if _, err := m.r.steps(t.Context(), m.looked(t).request); err != nil {
+				t.Fatal(err)
+			}
+			request := &v1alpha1.ReplacementRequest{}
+			if err := m.store.Get(t.Context(), client.ObjectKeyFromObject(m.request), request); err != nil {
+				t.Fatal(err)
+			}
+			shared := slices.ContainsFunc(request.Status.Blockers, func(b v1alpha1.ReplacementBlocker) bool { return b.Reason == string(replacement.MemberShared) })
+			if request.Status.Step != test.want || shared == test.finished || !m.has(t, copied) || m.has(t, m.pod) == test.finished {
+				t.Errorf("%s, %+v", request.Status.Step, request.Status.Blockers)
 			}
 		})
 	}

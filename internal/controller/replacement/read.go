@@ -31,16 +31,28 @@ func (r *reconciler) isMember(l *look) func(*snapshot.Pod) bool {
 	}
 }
 
-// memberPod returns the member's pod as the cache has it; nil: it has none.
+// memberPod returns the member's pod as the cache has it; nil: it has none. Of several it is the first by name that has not finished, and they are noted.
 func (r *reconciler) memberPod(ctx context.Context, l *look) (*snapshot.Pod, error) {
 	pods, err := r.Gatherer.Policies.Pods(ctx, l.request.Namespace)
 	if err != nil {
 		return nil, err
 	}
-	if at := slices.IndexFunc(pods, r.isMember(l)); at >= 0 {
-		return pods[at], nil
+	is := r.isMember(l)
+	var found *snapshot.Pod
+	l.pods = nil
+	for _, pod := range pods {
+		if !is(pod) {
+			continue
+		}
+		if !pod.Finished() {
+			l.pods = append(l.pods, pod.Name)
+		}
+		if found == nil || found.Finished() && !pod.Finished() || found.Finished() == pod.Finished() && pod.Name < found.Name {
+			found = pod
+		}
 	}
-	return nil, nil
+	slices.Sort(l.pods)
+	return found, nil
 }
 
 // named returns the name of the member's pod: of one that is there, or of one that a StatefulSet of the namespace would make. "": there is none.
