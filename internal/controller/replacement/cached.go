@@ -210,7 +210,8 @@ func (r *reconciler) leftovers(ctx context.Context, l *look) (enough bool, err e
 	return !replacement.Untouched(&l.in), nil
 }
 
-// successor looks at one that is on a node and has its part in its system's list to get, by the cache, and reports whether it is such a one.
+// successor looks at one that is on a node and has its part in its system's list to get, by the cache, and reports whether it is such a one. BySteps the system
+// does not tell it from its predecessor, so that only the pod, which the cache may lack, says that it is there.
 func (r *reconciler) successor(ctx context.Context, l *look) (enough bool, err error) {
 	pod, err := r.cachedPod(ctx, l.request)
 	if err != nil || pod == nil || pod.Spec.NodeName == "" || pod.UID == l.in.Progress.PodUID || l.in.Progress.Registration == nil {
@@ -222,6 +223,9 @@ func (r *reconciler) successor(ctx context.Context, l *look) (enough bool, err e
 		return false, err
 	}
 	l.claimed(r.Gatherer.Policies)
+	if r.order(l) == replacement.BySteps {
+		return false, nil
+	}
 	if err := r.present(ctx, l); err != nil {
 		return false, err
 	}

@@ -48,11 +48,11 @@ func declaredAlike(a, b *v1alpha1.EvictionPolicy) bool {
 	return a.UID == b.UID && a.Generation == b.Generation && (a.DeletionTimestamp == nil) == (b.DeletionTimestamp == nil)
 }
 
-// lookAgain reads the pod and the nodes once more, just before something is removed by what was seen, and reports whether the pod is the same, and it is still
-// asked for: the system was asked meanwhile, which takes its time. What goes is named by its UID in any case.
+// lookAgain reads the pod and the nodes once more, just before something is removed by what was seen, and reports whether the pod is the same: its system
+// was asked meanwhile. What goes is named by its UID in any case.
 func (r *reconciler) lookAgain(ctx context.Context, l *look) (same bool, err error) {
-	if same, err := r.wanted(ctx, l); err != nil || !same || l.in.Delegated != nil { // what is asked of another controller names the version that was seen
-		return same, err
+	if l.in.Delegated != nil { // what is asked of another controller names the version that was seen
+		return true, nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -72,7 +72,8 @@ func alike(a, b *corev1.Pod) bool {
 	return a.UID == b.UID && equality.Semantic.DeepEqual(a.Labels, b.Labels)
 }
 
-// wanted reports whether neither the request nor what its policy says has changed since a look, by the cache.
+// wanted reports whether neither the request nor what its policy says has changed since a look, by the cache: the system was asked meanwhile, which may take
+// its time.
 func (r *reconciler) wanted(ctx context.Context, l *look) (bool, error) {
 	var request v1alpha1.ReplacementRequest
 	if err := r.client.Get(ctx, client.ObjectKeyFromObject(l.request), &request); err != nil {

@@ -273,6 +273,47 @@ func TestAPolicyThatChangesMeanwhile(t *testing.T) {
 	}
 }
 
+// A successor whose system does not tell it from its predecessor is not taken from the cache: that may still show it Ready, or its predecessor.
+func TestSuccessorBySteps(t *testing.T) {
+	for name, test := range map[string]struct {
+		left *metav1.Time
+		want bool
+	}{
+		"its system has a list":        {nil, true},
+		"its system knows one id only": {&metav1.Time{Time: noon}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := newMember(t, func(m *member) {
+				m.request.Status.Step, m.pod.Spec.NodeName = v1alpha1.ReplacementJoining, "n2"
+				m.request.Status.Predecessor.PodUID, m.request.Status.Predecessor.LeftTime = "p1", test.left
+				m.request.Status.Predecessor.Registration = &v1alpha1.MemberRegistration{ID: "db-0"}
+			})
+			if enough, err := m.r.successor(t.Context(), m.r.newLook(m.request)); err != nil || enough != test.want {
+				t.Errorf("%t, %v", enough, err)
+			}
+		})
+	}
+}
+
+// A step that takes its time, or of which the time is not known, says what it waits for.
+func TestPassing(t *testing.T) {
+	waits := &replacement.StepResult{Blockers: []replacement.Blocker{{Reason: replacement.SuccessorMissing}}}
+	for name, test := range map[string]struct {
+		begun time.Time
+		want  bool
+	}{
+		"it has just begun":     {noon.Add(-time.Second), true},
+		"it takes long":         {noon.Add(-later), false},
+		"when is not known":     {time.Time{}, false},
+		"by a clock that jumps": {noon.Add(time.Minute), false},
+	} {
+		seen := &look{in: replacement.StepInput{Now: noon, StepTime: test.begun, Progress: replacement.Progress{Phase: replacement.Joining}}}
+		if got := passing(seen, waits); got != test.want {
+			t.Errorf("%s: %t", name, got)
+		}
+	}
+}
+
 // What was read long before is read anew, since systems take their time: the set may make no pod any more.
 func TestALongLookIsTakenAnew(t *testing.T) {
 	for after, want := range map[time.Duration]replacement.Tristate{0: replacement.Yes, patience: replacement.No} {

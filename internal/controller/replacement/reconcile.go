@@ -116,6 +116,9 @@ func (r *reconciler) steps(ctx context.Context, request *v1alpha1.ReplacementReq
 func (r *reconciler) step(ctx context.Context, seen *look) (*v1alpha1.ReplacementRequest, reconcile.Result, error) {
 	result := replacement.Step(seen.in)
 	if removes(&result) {
+		if wanted, err := r.wanted(ctx, seen); err != nil || !wanted { // what has changed is an event
+			return nil, reconcile.Result{RequeueAfter: unwatched}, err
+		}
 		if same, err := r.lookAgain(ctx, seen); err != nil || !same {
 			return nil, reconcile.Result{RequeueAfter: soon}, err
 		}
@@ -267,7 +270,8 @@ func (r *reconciler) report(ctx context.Context, seen *look, result *replacement
 
 // passing reports whether a step has begun a moment ago and waits for nothing but what comes next in any case: that is said once it takes longer.
 func passing(seen *look, result *replacement.StepResult) bool {
-	if phase := seen.in.Progress.Phase; phase != replacement.Removing && phase != replacement.Joining || seen.in.Now.Sub(seen.in.StepTime) >= later {
+	phase, begun := seen.in.Progress.Phase, seen.in.Now.Sub(seen.in.StepTime)
+	if phase != replacement.Removing && phase != replacement.Joining || begun >= later || begun < 0 {
 		return false
 	}
 	return !slices.ContainsFunc(result.Blockers, func(b replacement.Blocker) bool {
