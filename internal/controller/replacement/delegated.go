@@ -206,8 +206,22 @@ func (r *reconciler) successors(ctx context.Context, l *look, evidence *eviction
 	return nil
 }
 
-// patchTarget has the object ask for the successor, or ask no more.
+// patchTarget has the object ask for the successor, or ask no more. One that was written to meanwhile, as its operator may at any time, is read once more: what
+// is asked of it goes by no other part of it.
 func (r *reconciler) patchTarget(ctx context.Context, l *look, undo bool) answers.Answer {
+	answer := r.patchOnce(ctx, l, undo)
+	if answer.Code != answers.Conflict || l.do == nil && l.undo == nil {
+		return answer
+	}
+	uid := l.in.Delegated.Target.UID
+	l.do, l.undo = nil, nil
+	if r.target(ctx, l); l.in.Delegated.Target.UID != uid {
+		return answer
+	}
+	return r.patchOnce(ctx, l, undo)
+}
+
+func (r *reconciler) patchOnce(ctx context.Context, l *look, undo bool) answers.Answer {
 	body := l.do
 	if undo {
 		body = l.undo

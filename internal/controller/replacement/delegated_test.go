@@ -5,11 +5,15 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
 	dynamicfake "k8s.io/client-go/dynamic/fake"
 	"k8s.io/client-go/kubernetes/scheme"
+	clienttesting "k8s.io/client-go/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
@@ -30,8 +34,16 @@ func delegate(m *member) {
 // patches has an object patched instead, and returns it.
 func (m *member) patches(t *testing.T) dynamic.ResourceInterface {
 	t.Helper()
+	return m.patchesOf(m.objects())
+}
+
+// objects has the object that is patched.
+func (m *member) objects() *dynamicfake.FakeDynamicClient {
 	object := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "db", UID: "o", ResourceVersion: "1"}}
-	objects := dynamicfake.NewSimpleDynamicClient(scheme.Scheme, object)
+	return dynamicfake.NewSimpleDynamicClient(scheme.Scheme, object)
+}
+
+func (m *member) patchesOf(objects dynamic.Interface) dynamic.ResourceInterface {
 	mapper := meta.NewDefaultRESTMapper(nil)
 	mapper.Add(corev1.SchemeGroupVersion.WithKind("ConfigMap"), meta.RESTScopeNamespace)
 	m.r.Targets = &act.Targets{Mapper: mapper, As: func(string, string) (dynamic.Interface, error) { return objects, nil }}
@@ -185,5 +197,29 @@ func TestAPodThatHasBecomeReadyStays(t *testing.T) {
 				t.Errorf("the pod is there: %t", m.has(t, m.pod))
 			}
 		})
+	}
+}
+
+// An object that its operator writes to all the time is patched, as long as it is the same one.
+func TestAnObjectThatIsWrittenToMeanwhileIsPatched(t *testing.T) {
+	for conflicts, want := range map[int]int{0: 1, 1: 2, 2: 2} {
+		m := newMember(t, patching)
+		m.aliveNode(t, "n1")
+		objects, sent := m.objects(), 0
+		objects.PrependReactor("patch", "configmaps", func(clienttesting.Action) (bool, runtime.Object, error) {
+			sent++
+			return sent <= conflicts, nil, apierrors.NewConflict(schema.GroupResource{Resource: "configmaps"}, "db", nil)
+		})
+		at := m.patchesOf(objects)
+		if _, _, err := m.r.step(t.Context(), m.looked(t)); err != nil {
+			t.Fatal(err)
+		}
+		object, err := at.Get(t.Context(), "db", metav1.GetOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if sent != want || object.Object["data"] != nil != (conflicts < 2) {
+			t.Errorf("%d conflicts: %d patches, and the object has %v", conflicts, sent, object.Object["data"])
+		}
 	}
 }
