@@ -158,13 +158,17 @@ func (l *repairLook) checkZones(pod string) {
 	}
 }
 
-// checkUnhealthy checks what the repair controller writes of members, as it sends it: nothing is wrong that is not, nor for longer.
+// checkUnhealthy checks what the repair controller writes of members, as it sends it, where that can be accepted: nothing is wrong that is not, nor for longer.
 func (r *replica) checkUnhealthy(k kind, p part, body []byte) {
 	var patch struct {
-		Status struct{ Unhealthy []v1alpha1.UnhealthyMember }
+		Metadata struct{ ResourceVersion string }
+		Status   struct{ Unhealthy []v1alpha1.UnhealthyMember }
 	}
 	l := r.look
 	if k != policies || p != status || l == nil || l.void || l.changed() || json.Unmarshal(body, &patch) != nil {
+		return
+	}
+	if v := patch.Metadata.ResourceVersion; v != "" && v != r.world.policy(firstPolicy).ResourceVersion { // by a cache that is behind: it is refused
 		return
 	}
 	r.world.endedRepairs()
