@@ -142,6 +142,12 @@ func Untouched(in *StepInput) bool {
 	return s.untouched()
 }
 
+// Expelled reports whether the predecessor is off its system's list, so that what is left of it goes wherever it may run by now.
+func Expelled(in *StepInput) bool {
+	s := stepping{StepInput: in}
+	return s.expelled()
+}
+
 // untouched reports whether everything is there that cannot be brought back, so that nothing is lost if the replacement is not gone on with. A
 // pod that is gone is made anew with its claims.
 func (s *stepping) untouched() bool {

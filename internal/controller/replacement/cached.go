@@ -15,7 +15,6 @@ import (
 	"usher.sh/usher/api/v1alpha1"
 	"usher.sh/usher/internal/eviction"
 	"usher.sh/usher/internal/replacement"
-	"usher.sh/usher/internal/snapshot"
 )
 
 // knowledge is what is known of requests beside the cache. Nothing is lost with the process: it says only how soon they are looked at again, and what need not
@@ -177,14 +176,15 @@ func light(a *replacement.Action) bool {
 	return a.Kind == replacement.Join || a.Kind == replacement.Write && (a.Progress.Phase == replacement.Joining || a.Progress.Phase == replacement.Complete)
 }
 
-// leftovers looks at what is left of a predecessor, and reports whether all that is on its way.
+// leftovers looks at what is left of a predecessor, and reports whether all that is on its way. Its pod is looked at by the cache: what is gone there
+// does not come back.
 func (r *reconciler) leftovers(ctx context.Context, l *look) (enough bool, err error) {
 	p := l.request.Status.Predecessor
 	if p == nil {
 		return false, nil
 	}
 	l.cached, l.in.Member.PodName, l.in.Set = true, p.PodName, replacement.Set{Name: p.StatefulSet, Makes: replacement.Yes}
-	if l.pod, err = r.Gatherer.FreshPod(ctx, snapshot.Key{Namespace: l.request.Namespace, Name: p.PodName}); err != nil {
+	if l.pod, err = r.cachedPod(ctx, l.request); err != nil {
 		return false, err
 	}
 	if l.pod != nil && l.pod.UID == p.PodUID && l.pod.DeletionTimestamp == nil {

@@ -49,9 +49,10 @@ func declaredAlike(a, b *v1alpha1.EvictionPolicy) bool {
 }
 
 // lookAgain reads the pod and the nodes once more, just before something is removed by what was seen, and reports whether the pod is the same: its system
-// was asked meanwhile. What goes is named by its UID in any case.
+// was asked meanwhile. What goes is named by its UID in any case. Of a member that is off its system's list nothing is asked any more: where it may run by now
+// changes nothing.
 func (r *reconciler) lookAgain(ctx context.Context, l *look) (same bool, err error) {
-	if l.in.Delegated != nil { // what is asked of another controller names the version that was seen
+	if l.in.Delegated != nil || replacement.Expelled(&l.in) { // what is asked of another controller names the version that was seen
 		return true, nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, patience)
