@@ -92,6 +92,8 @@ func TestStepDelegated(t *testing.T) {
 		"a Ready pod is not deleted":      {in: operated(byDeletion(n1Alive, true)), reasons: []Reason{PredecessorRuns}},
 		"a pod of a lost node is":         {in: asking(byDeletion(n1Lost, false)), actions: []Action{{Kind: DeletePod, Name: "main-storage-1", UID: "p1", Version: "7"}}},
 		"a pod that ends":                 {in: asking(byDeletion(n1Lost, false), func(in *StepInput) { in.Pod.Terminating = true }), reasons: []Reason{PredecessorLeaving}},
+		"the deleted pod is gone":         {in: asking(byDeletion(n1Lost, false), func(in *StepInput) { in.Pod = nil }), actions: []Action{to(asking(byDeletion(n1Lost, false)), Joining)}},
+		"gone before it was looked for":   {in: asking(byDeletion(n1Lost, false), unwanted, func(in *StepInput) { in.Pod, in.Progress.PodUID = nil, "" }), actions: []Action{to(asking(byDeletion(n1Lost, false), func(in *StepInput) { in.Progress.PodUID = "" }), Cancelled)}},
 		"no pod to delete":                {in: operated(byDeletion(n1Lost, false), func(in *StepInput) { in.Pod = nil }), reasons: []Reason{MemberMissing}},
 		"no successor":                    {in: asking(takesOver()), reasons: []Reason{SuccessorMissing}},
 		"one that starts":                 {in: asking(takesOver(Successor{Name: "s"})), reasons: []Reason{SuccessorNotReady}},
@@ -120,7 +122,8 @@ func TestStepDelegated(t *testing.T) {
 	}
 }
 
-// operator is one that removes the member it is asked to replace, and makes another: before or after, and under the same name or another.
+// operator is one that removes the member it is asked to replace, and makes another: before or after, and under the same name or another. Or it is
+// a controller that makes another pod for one that is deleted.
 type operator struct {
 	t        *rapid.T
 	now      time.Time
@@ -136,6 +139,9 @@ type operator struct {
 func newOperator(t *rapid.T) *operator {
 	o := &operator{t: t, now: noon, in: operated(), same: rapid.Bool().Draw(t, "same")}
 	o.in.Delegated.Target.Undoable = rapid.Bool().Draw(t, "undoable")
+	if rapid.Bool().Draw(t, "by deletion") {
+		byDeletion(n1Lost, false)(&o.in)
+	}
 	return o
 }
 
@@ -176,8 +182,8 @@ func (o *operator) happen() {
 		if rapid.Bool().Draw(o.t, "unread") {
 			o.in.Unread = []Blocker{{Reason: NotRead}}
 		}
-	case 3: // a person takes it back
-		o.asked = o.asked && rapid.Bool().Draw(o.t, "still asked")
+	case 3: // a person takes it back, but no deletion
+		o.asked = o.asked && (!o.in.Delegated.Patches || rapid.Bool().Draw(o.t, "still asked"))
 	case 4: // the policy is made anew
 		o.permit = time.Time{}
 	default:
@@ -190,8 +196,10 @@ func (o *operator) step() StepResult {
 	in := o.in
 	delegated := *in.Delegated
 	in.Now, in.Progress, in.PermitTime, in.StepTime, in.Delegated = o.now, o.progress, o.permit, noon, &delegated
-	delegated.Target.Asked, delegated.Target.Undone = yes(o.asked), yes(!o.asked)
-	if len(in.Unread) > 0 {
+	if delegated.Patches {
+		delegated.Target.Asked, delegated.Target.Undone = yes(o.asked), yes(!o.asked)
+	}
+	if delegated.Patches && len(in.Unread) > 0 {
 		delegated.Target = Target{TargetRef: o.progress.Target}
 		delegated.Target.UID = ""
 	}
@@ -217,11 +225,15 @@ func (o *operator) carryOut(a Action) {
 		o.permit = time.Time{}
 	case Write:
 		o.progress = a.Progress
-	case Patch:
-		if !there || len(o.in.Rules) > 0 || o.in.Cancelled || o.permit.IsZero() || o.progress.Phase != Removing || o.progress.PodUID != "p1" {
+	case Patch, DeletePod:
+		if (a.Kind == Patch) != o.in.Delegated.Patches || !there || len(o.in.Rules) > 0 || o.in.Cancelled || o.permit.IsZero() || o.progress.Phase != Removing || o.progress.PodUID != "p1" {
 			o.t.Fatalf("asked: the member is there (%t), rules %v, cancelled %t, permit %v, progress %+v", there, o.in.Rules, o.in.Cancelled, o.permit, o.progress)
 		}
 		o.asked = true
+		if a.Kind == DeletePod {
+			pod := *o.in.Pod
+			pod.Terminating, o.in.Pod = true, &pod
+		}
 	case Undo:
 		if !o.in.Cancelled {
 			o.t.Fatalf("taken back, and it is not cancelled")
