@@ -13,6 +13,8 @@ import (
 type Input struct {
 	Now   time.Time
 	Terms Terms
+	// Namespace and Policy are those of the members, for what a person is advised to type.
+	Namespace, Policy string
 	// Members are all of the policy: those that have a pod, those that its system lists, and those for which a ReplacementRequest stands.
 	// What the last decision has marked is marked in the next one's.
 	Members []Member
@@ -179,14 +181,15 @@ func (d *decider) lookAt(at time.Time) {
 // blockers are all that keep a member that is due from being marked.
 func (d *decider) blockers(c *candidate) []Blocker {
 	var all []Blocker
+	command := replaceCommand(c.member.MemberRef, d.Namespace, d.Policy)
 	if !d.Terms.Automatic {
-		all = append(all, repairDisabled(c.member.ID))
+		all = append(all, repairDisabled(command))
 	}
 	if d.Suspended {
 		all = append(all, suspended())
 	}
 	if c.member.Paused != "" {
-		all = append(all, memberPaused(c.member.Paused))
+		all = append(all, memberPaused(c.member.Paused, command))
 	} else if !c.seen {
 		all = append(all, notSeen(c.condition.Type))
 	}

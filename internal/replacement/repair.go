@@ -74,7 +74,8 @@ func Repair(in RepairInput) RepairResult {
 	}
 	members := r.members()
 	decision := Decide(Input{
-		Now: in.Now, Terms: TermsOf(in.Policy.Spec.Repair), Members: members, Available: r.available(), Suspended: in.Policy.Spec.Suspend,
+		Now: in.Now, Terms: TermsOf(in.Policy.Spec.Repair), Namespace: in.Policy.Namespace, Policy: in.Policy.Name,
+		Members: members, Available: r.available(), Suspended: in.Policy.Spec.Suspend,
 	})
 	result := RepairResult{NextLook: decision.NextLook}
 	for i := range decision.Mark {
@@ -170,7 +171,7 @@ func (r *repairing) unfit(seen *Seen) *Blocker {
 		return seen.Unfit
 	}
 	if node := r.Nodes[seen.Pod.Node]; node != nil && node.Ready {
-		b := runs(seen.MemberRef, node.Name)
+		b := runs(seen.MemberRef, node.Name, r.Policy.Namespace)
 		b.Remedy = fmt.Sprintf("mend it there; or have it leave its node, where it finds another: usher evict %s -n %s", seen.PodName, r.Policy.Namespace)
 		return &b
 	}

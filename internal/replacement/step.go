@@ -1,7 +1,6 @@
 package replacement
 
 import (
-	"fmt"
 	"slices"
 	"time"
 )
@@ -223,7 +222,7 @@ func (s *stepping) departed() {
 		s.block(nodeNotKnown(s.Member.ID))
 	}
 	if bound && s.mayRun(&s.Pod.Node) && s.Pod.Node.State == NodeAlive {
-		s.block(runs(s.Member, s.Pod.Node.Name))
+		s.block(runs(s.Member, s.Pod.Node.Name, s.Namespace))
 	}
 	for i := range s.Places {
 		if place := &s.Places[i]; s.mayRun(&place.Node) && place.Node.State == NodeAlive {
@@ -243,7 +242,7 @@ func Gone(in StepInput) bool {
 // maintained blocks what repair has asked for where the node may only be worked on, and the member comes back with its data afterwards.
 func (s *stepping) maintained(node *Node) {
 	if s.Repair && node.Cordoned {
-		s.block(memberPaused(fmt.Sprintf("node %s, on which %s was, is cordoned and reports: it may be given back", node.Name, s.Member.ID)))
+		s.block(requestPaused(s.Member, node.Name, replaceCommand(s.Member, s.Namespace, s.Policy)))
 	}
 }
 
@@ -361,7 +360,7 @@ func (s *stepping) removeRest(left []*Claim) {
 	}
 	switch old := s.Pod != nil && !s.successor() && (s.expelled() || !s.running()); {
 	case old && s.Pod.Terminating && s.Pod.Node.State == NodeDeleted:
-		s.block(podCollected(s.Member.PodName, s.Pod.Node.Name))
+		s.block(podCollected(s.Member.PodName, s.Pod.Node.Name, s.Namespace))
 	case old && s.Pod.Terminating:
 		s.block(podLeaving(s.Member.PodName, s.Namespace))
 	case old:

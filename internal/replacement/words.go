@@ -53,12 +53,25 @@ func waiting(reason Reason, message, remedy string) Blocker {
 	return Blocker{Reason: reason, Message: message, Remedy: remedy}
 }
 
-func repairDisabled(member string) Blocker {
-	return waiting(RepairDisabled, "it is unhealthy, and automatic repair is disabled", "usher replace "+member)
+// replaceCommand asks for a member by its id, which it has also without a pod.
+func replaceCommand(member v1alpha1.MemberRef, namespace, policy string) string {
+	return fmt.Sprintf("usher replace %s -n %s --policy %s --role %s", text.ShellWord(member.ID), namespace, policy, member.Role)
 }
 
-func memberPaused(why string) Blocker {
-	return waiting(MemberPaused, why, "wait until that is over, or replace it for good: usher replace")
+func repairDisabled(command string) Blocker {
+	return waiting(RepairDisabled, "it is unhealthy, and automatic repair is disabled", command)
+}
+
+func memberPaused(why, command string) Blocker {
+	return waiting(MemberPaused, why, "wait until that is over, or replace it for good: "+command)
+}
+
+// requestPaused is about a request of repair: as long as it stands, a person's command follows it.
+func requestPaused(member v1alpha1.MemberRef, node, command string) Blocker {
+	return waiting(
+		MemberPaused, fmt.Sprintf("node %s, on which %s was, is cordoned and reports: it may be given back", node, member.ID),
+		"wait until that is over; or delete the request, and replace it for good: "+command,
+	)
 }
 
 func notSeen(condition ConditionType) Blocker {
@@ -133,10 +146,10 @@ func nodeLost(node, fence string) Blocker {
 	return waiting(NodeNotProvenOff, fmt.Sprintf("node %s does not report, and its machine is not proven off: what it runs may still run", node), remedy)
 }
 
-func runs(member v1alpha1.MemberRef, node string) Blocker {
+func runs(member v1alpha1.MemberRef, node, namespace string) Blocker {
 	return waiting(
 		PredecessorRuns, fmt.Sprintf("pod %s is on node %s, which reports", member.PodName, node),
-		"what is lost is replaced; one that runs has to leave its node first",
+		fmt.Sprintf("what is lost is replaced; to replace one that runs: kubectl cordon %s, and usher evict %s -n %s", node, member.PodName, namespace),
 	)
 }
 
@@ -167,8 +180,9 @@ func podLeaving(pod, namespace string) Blocker {
 	return waiting(PredecessorLeaving, fmt.Sprintf("pod %s is being deleted", pod), fmt.Sprintf("wait; what keeps it: kubectl get pod %s -n %s -o jsonpath='{.metadata.finalizers}'", pod, namespace))
 }
 
-func podCollected(pod, node string) Blocker {
-	return waiting(PredecessorLeaving, fmt.Sprintf("pod %s is being deleted, and node %s, which would end it, is gone", pod, node), "wait; Kubernetes' garbage collector of pods removes it, in about a minute")
+func podCollected(pod, node, namespace string) Blocker {
+	return waiting(PredecessorLeaving, fmt.Sprintf("pod %s is being deleted, and node %s, which would end it, is gone", pod, node),
+		fmt.Sprintf("wait; Kubernetes' garbage collector of pods removes it, in about a minute; what keeps it longer: kubectl get pod %s -n %s -o jsonpath='{.metadata.finalizers}'", pod, namespace))
 }
 
 func claimLeaving(claim, namespace string) Blocker {
