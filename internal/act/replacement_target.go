@@ -5,9 +5,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/api/validate/content"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -24,20 +26,26 @@ type Targets struct {
 	Mapper meta.RESTMapper
 }
 
-var errNotNamespaced = errors.New("its kind is not namespaced, and only objects of the policy's namespace are patched")
+// ErrNotPatchable is about a target that can be no object of the policy's namespace, whatever is in it.
+var ErrNotPatchable = errors.New("only objects of the policy's namespace are patched")
 
 // of returns the client of one kind of objects in a namespace.
 func (t *Targets) of(namespace, serviceAccount string, target *v1alpha1.PatchTarget) (dynamic.ResourceInterface, error) {
 	version, err := schema.ParseGroupVersion(target.APIVersion)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%w: %w", err, ErrNotPatchable)
+	}
+	if problems := content.IsPathSegmentName(target.Name); len(problems) > 0 {
+		return nil, fmt.Errorf("its name %s: %w", strings.Join(problems, ", "), ErrNotPatchable)
+	} else if target.Name == "" {
+		return nil, fmt.Errorf("its name is empty: %w", ErrNotPatchable)
 	}
 	mapping, err := t.Mapper.RESTMapping(version.WithKind(target.Kind).GroupKind(), version.Version)
 	switch {
 	case err != nil:
 		return nil, err
 	case mapping.Scope.Name() != meta.RESTScopeNameNamespace:
-		return nil, errNotNamespaced
+		return nil, fmt.Errorf("its kind is not namespaced: %w", ErrNotPatchable)
 	}
 	as, err := t.As(namespace, serviceAccount)
 	if err != nil {

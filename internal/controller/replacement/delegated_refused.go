@@ -2,12 +2,14 @@ package replacement
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 
+	"usher.sh/usher/internal/act"
 	"usher.sh/usher/internal/answers"
 	"usher.sh/usher/internal/observe"
 	"usher.sh/usher/internal/replacement"
@@ -21,6 +23,8 @@ const ImpersonateRole = "usher-replacements-impersonate"
 func (r *reconciler) unreadTarget(l *look, err error) []replacement.Blocker {
 	at := &l.patch.Target
 	switch what := at.Kind + " " + at.Name; {
+	case errors.Is(err, act.ErrNotPatchable):
+		return []replacement.Blocker{replacement.NotPatchable(at, text.Line(err.Error()))}
 	case apierrors.IsForbidden(err):
 		return []replacement.Blocker{replacement.Unread(what, text.Line(err.Error()), r.grant(l, err.Error()))}
 	case meta.IsNoMatchError(err):
