@@ -152,17 +152,17 @@ func (o *replaceOptions) run(ctx, before context.Context) error {
 	if err != nil {
 		return err
 	}
-	member, policy, err := o.resolve(before, conn)
+	objects, err := o.objects(conn)
+	if err != nil {
+		return err
+	}
+	member, policy, err := o.resolve(before, conn, objects)
 	if err != nil {
 		return problem(ctx, err)
 	}
 	q := o.request(member, policy)
 	if o.dryRun == dryRunClient && !o.abandon {
 		return o.print(q)
-	}
-	objects, err := o.objects(conn)
-	if err != nil {
-		return err
 	}
 	there, err := o.there(before, objects, q)
 	switch {
@@ -217,7 +217,7 @@ func (o *replaceOptions) objects(conn *connection) (dynamic.Interface, error) {
 }
 
 // resolve finds the member that is meant, and its policy.
-func (o *replaceOptions) resolve(ctx context.Context, conn *connection) (v1alpha1.ReplacementMember, string, error) {
+func (o *replaceOptions) resolve(ctx context.Context, conn *connection, objects dynamic.Interface) (v1alpha1.ReplacementMember, string, error) {
 	policies, err := observe.ReadPolicies(ctx, conn.client, o.namespace)
 	if err != nil {
 		return v1alpha1.ReplacementMember{}, "", observe.RefusedInstalled(o.namespace, "reading the policies of namespace "+o.namespace, err, viewRole)
@@ -235,9 +235,13 @@ func (o *replaceOptions) resolve(ctx context.Context, conn *connection) (v1alpha
 		return v1alpha1.ReplacementMember{}, "", err
 	}
 	found = slices.DeleteFunc(found, func(c memberClaim) bool { return o.role != "" && c.member.Role != o.role })
+	named := len(pods) == 1 && pods[0].Name == o.member
+	if len(found) == 0 && !named {
+		found = o.requested(ctx, objects)
+	}
 	switch len(found) {
 	case 0:
-		if len(pods) == 1 && pods[0].Name == o.member {
+		if named {
 			return v1alpha1.ReplacementMember{}, "", fmt.Errorf("pod %s is no member of an EvictionPolicy that is meant (--policy, --role): usher why pod/%[1]s -n %s shows which governs it", o.member, o.namespace)
 		}
 		return o.absent(policies)
@@ -318,6 +322,25 @@ func claims(policies []v1alpha1.EvictionPolicy, pods []*corev1.Pod, name string)
 		}
 	}
 	return found, nil
+}
+
+// requested returns the members that have no pod while they are replaced: those that requests which stand are for, by their ids or the names that their
+// pods had. Where requests cannot be read there are none.
+func (o *replaceOptions) requested(ctx context.Context, objects dynamic.Interface) []memberClaim {
+	requests, err := observe.Replacements{Client: objects, Namespace: o.namespace}.List(ctx)
+	if err != nil {
+		return nil
+	}
+	var found []memberClaim
+	for _, q := range requests {
+		claim := memberClaim{member: q.Spec.Member, policy: q.Spec.Source.Name}
+		switch named := q.Spec.Member.ID == o.member || q.Status.PodName == o.member; {
+		case !named, q.Status.Over(), o.policy != "" && claim.policy != o.policy, o.role != "" && claim.member.Role != o.role:
+		case !slices.Contains(found, claim):
+			found = append(found, claim)
+		}
+	}
+	return found
 }
 
 // absent is a member that has no pod: its policy and its role are named, or are the only ones there are.

@@ -130,7 +130,7 @@ func (a *abandoner) ask(ctx context.Context) error {
 	case a.confirm || a.dryRun != dryRunNone:
 		return nil
 	case !canAsk(a.In, a.Out):
-		command := fmt.Sprintf("usher replace %s -n %s --policy %s --role %s --abandon-data --confirm", a.member, a.namespace, a.last.Spec.Source.Name, a.last.Spec.Member.Role)
+		command := fmt.Sprintf("usher replace %s -n %s --policy %s --role %s --abandon-data --confirm", text.ShellWord(a.member), a.namespace, a.last.Spec.Source.Name, a.last.Spec.Member.Role)
 		return a.keep("there is no terminal to ask on; to give it up: " + a.commands.In(command))
 	}
 	fmt.Fprint(a.Out, `Type "yes" to give it up: `)

@@ -2,17 +2,22 @@ package cli
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
+	"k8s.io/client-go/dynamic/fake"
 
 	"usher.sh/usher/api/v1alpha1"
+	"usher.sh/usher/internal/observe"
 )
 
 // replicas is a policy over the pods of an app, whose ids begin with a prefix.
@@ -75,6 +80,41 @@ func TestReplaceOfAMemberWithoutAPod(t *testing.T) {
 		}
 		if test.want != "" && (err == nil || !strings.Contains(err.Error(), test.want)) {
 			t.Errorf("%s: %v, want %q", name, err, test.want)
+		}
+	}
+}
+
+// The command that was ended is typed again while the member has no pod.
+func TestReplaceFindsWhatIsRequested(t *testing.T) {
+	db, over, cache := waitingFor(), waitingFor(), waitingFor()
+	db.Spec.Member.ID, db.Status.PodName, db.Status.Step = "PRMR-1", "db-2", v1alpha1.ReplacementRemoving
+	over.Name, over.Spec.Member.ID, over.Status.Step = "over", "db-2", v1alpha1.ReplacementComplete
+	cache.Name, cache.Spec.Source.Name, cache.Spec.Member.ID = "cache", "cache", "db-3"
+	var objects []runtime.Object
+	for _, q := range []*v1alpha1.ReplacementRequest{db, over, cache} {
+		object, err := runtime.DefaultUnstructuredConverter.ToUnstructured(q)
+		if err != nil {
+			t.Fatal(err)
+		}
+		objects = append(objects, &unstructured.Unstructured{Object: object})
+	}
+	kinds := map[schema.GroupVersionResource]string{observe.ReplacementResource: "ReplacementRequestList"}
+	there := fake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), kinds, objects...)
+	asked := memberClaim{member: db.Spec.Member, policy: "db"}
+	for name, test := range map[string]struct {
+		o    replaceOptions
+		want []memberClaim
+	}{
+		"by its pod's name":      {replaceOptions{member: "db-2"}, []memberClaim{asked}},
+		"by its id":              {replaceOptions{member: "PRMR-1", policy: "db", role: "replica"}, []memberClaim{asked}},
+		"of another policy":      {replaceOptions{member: "db-2", policy: "cache"}, nil},
+		"of another role":        {replaceOptions{member: "db-2", role: "x"}, nil},
+		"a member without any":   {replaceOptions{member: "db-9"}, nil},
+		"that of another policy": {replaceOptions{member: "db-3"}, []memberClaim{{member: cache.Spec.Member, policy: "cache"}}},
+	} {
+		test.o.namespace = "shop"
+		if got := test.o.requested(t.Context(), there); !slices.Equal(got, test.want) {
+			t.Errorf("%s: %+v, want %+v", name, got, test.want)
 		}
 	}
 }
