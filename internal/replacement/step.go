@@ -359,10 +359,8 @@ func (s *stepping) removeRest(left []*Claim) {
 		s.act(Action{Kind: DeleteClaim, Name: c.Name, UID: c.UID})
 	}
 	switch old := s.Pod != nil && !s.successor() && (s.expelled() || !s.running()); {
-	case old && s.Pod.Terminating && s.Pod.Node.State == NodeDeleted:
-		s.block(podCollected(s.Member.PodName, s.Pod.Node.Name, s.Namespace))
 	case old && s.Pod.Terminating:
-		s.block(podLeaving(s.Member.PodName, s.Namespace))
+		s.block(podEnding(s.Member.PodName, &s.Pod.Node, s.Namespace))
 	case old:
 		s.act(Action{Kind: DeletePod, Name: s.Member.PodName, UID: s.Pod.UID, Version: s.Pod.Version})
 	case s.nothingLeft():

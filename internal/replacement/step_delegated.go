@@ -170,7 +170,7 @@ func (s *stepping) predecessorGone() bool {
 // awaited is what the controller has still to do.
 func (s *stepping) awaited() Blocker {
 	if !s.Delegated.Patches {
-		return podLeaving(s.Member.PodName, s.Namespace)
+		return podEnding(s.Member.PodName, &s.Pod.Node, s.Namespace)
 	}
 	return operatorAwaited(s.Member.ID, &s.Progress.Target, s.Namespace)
 }

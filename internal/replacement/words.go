@@ -180,9 +180,22 @@ func podLeaving(pod, namespace string) Blocker {
 	return waiting(PredecessorLeaving, fmt.Sprintf("pod %s is being deleted", pod), fmt.Sprintf("wait; what keeps it: kubectl get pod %s -n %s -o jsonpath='{.metadata.finalizers}'", pod, namespace))
 }
 
-func podCollected(pod, node, namespace string) Blocker {
-	return waiting(PredecessorLeaving, fmt.Sprintf("pod %s is being deleted, and node %s, which would end it, is gone", pod, node),
-		fmt.Sprintf("wait; Kubernetes' garbage collector of pods removes it, in about a minute; what keeps it longer: kubectl get pod %s -n %s -o jsonpath='{.metadata.finalizers}'", pod, namespace))
+// podEnding is about a pod that is being deleted, and what its node does about that.
+func podEnding(pod string, node *Node, namespace string) Blocker {
+	b := podLeaving(pod, namespace)
+	switch node.State {
+	case NodeDeleted:
+		b.Message += fmt.Sprintf(", and node %s, which would end it, is gone", node.Name)
+		b.Remedy = fmt.Sprintf("wait; Kubernetes' garbage collector of pods removes it, in about a minute; what keeps it longer: kubectl get pod %s -n %s -o jsonpath='{.metadata.finalizers}'", pod, namespace)
+	case NodeLost:
+		b.Message += fmt.Sprintf(", and node %s, which would end it, does not report", node.Name)
+		b.Remedy = "wait until it does; or " + nodeLost(node.Name, node.Fence).Remedy
+	case NodeNotReady:
+		b.Message += fmt.Sprintf(", and node %s, which would end it, reports that it is not ready", node.Name)
+		b.Remedy = nodeNotReady(node.Name).Remedy
+	case NodeUnknown, NodeAlive, NodeOff:
+	}
+	return b
 }
 
 func claimLeaving(claim, namespace string) Blocker {

@@ -50,6 +50,10 @@ func TestAdviceIsACommand(t *testing.T) {
 			})),
 			PredecessorLeaving, "kubectl get pod db-0 -n shop -o jsonpath='{.metadata.finalizers}'",
 		},
+		"its node does not report": {
+			first(asking(byDeletion(n1Lost, false), func(in *StepInput) { in.Pod.Terminating = true })),
+			PredecessorLeaving, "usher fence n1 --confirm",
+		},
 	} {
 		if test.blocker.Reason != test.reason || !strings.HasSuffix(test.blocker.Remedy, test.want) {
 			t.Errorf("%s: %+v, want %s and %q", name, test.blocker, test.reason, test.want)
