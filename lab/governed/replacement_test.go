@@ -47,6 +47,7 @@ func TestReplacement(t *testing.T) {
 			"waits and is cancelled": h.replacementIsCancelled, "removes no copy of two": h.replacementRemovesNoCopyOfTwo,
 			"its data is given up": h.replacementGivesUpData, "is made by repair": h.replacementIsMadeByRepair,
 			"is made once where a person withdraws it": h.repairHeedsACancellation, "by an operator": h.replacementByOperators,
+			"deletes the pod": h.replacementDeletesThePod,
 		} {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
