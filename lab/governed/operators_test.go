@@ -55,6 +55,7 @@ var operatedExamples = []operated{
 // replacementByOperators goes through the examples of the page as they stand there: the advice on the missing right, what is patched, what a cancellation
 // takes back, and who is taken for the successor. Managers have exactly the rights that usher install --replacement gives them.
 func (h *house) replacementByOperators(t *testing.T) {
+	t.Parallel()
 	text, err := os.ReadFile("testdata/foundationdbclusters.yaml")
 	must(t, err)
 	h.apply(t, string(text))

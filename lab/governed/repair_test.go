@@ -27,6 +27,7 @@ func repairedAfter(d time.Duration) func(*v1alpha1.EvictionPolicySpec) {
 
 // replacementIsMadeByRepair: a node with a local volume is gone for good, and no request is made by a person.
 func (h *house) replacementIsMadeByRepair(t *testing.T) {
+	t.Parallel()
 	l := h.local(t, "db")
 	h.governReplicas(t, l.ns, "db", repairedAfter(10*time.Second))
 	lost := l.pods[2]
@@ -45,6 +46,7 @@ func (h *house) replacementIsMadeByRepair(t *testing.T) {
 // repairHeedsACancellation: a person deletes the request for a member whose node is silent. None is made before it has been unhealthy for as long
 // again, and the node comes back meanwhile.
 func (h *house) repairHeedsACancellation(t *testing.T) {
+	t.Parallel()
 	l := h.local(t, "db")
 	h.governReplicas(t, l.ns, "db", repairedAfter(20*time.Second))
 	lost := l.pods[2]

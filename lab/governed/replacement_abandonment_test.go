@@ -22,6 +22,7 @@ import (
 // replacementGivesUpData: two of three nodes are lost for good with the local volumes on them. The rule that asks for the others holds the
 // replacement until a person gives it up, and the volume is kept.
 func (h *house) replacementGivesUpData(t *testing.T) {
+	t.Parallel()
 	l := h.local(t, "db")
 	h.governReplicas(t, l.ns, "db")
 	lost, other := l.pods[2], l.pods[1]

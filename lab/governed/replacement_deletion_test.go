@@ -11,6 +11,7 @@ import (
 
 // A Deployment's pod that does its work no more goes, and the one that the Deployment makes, under another name, is its successor.
 func (h *house) replacementDeletesThePod(t *testing.T) {
+	t.Parallel()
 	t.Helper()
 	ns := h.lab.Namespace(t)
 	h.lab.Nodes(t, 1)

@@ -51,6 +51,7 @@ func (r *register) ServeHTTP(w http.ResponseWriter, request *http.Request) {
 // replacementAsksItsSystem: a lost member leaves its system by a step of its policy before its claim goes, and its successor joins by another
 // once it is Ready. Neither is asked for a second time.
 func (h *house) replacementAsksItsSystem(t *testing.T) {
+	t.Parallel()
 	l := h.local(t, "db")
 	lost := l.pods[2]
 	r := &register{members: []string{"db-0", "db-1", "db-2"}}

@@ -42,18 +42,15 @@ func TestReplacement(t *testing.T) {
 	t.Run("data is given up by who says so", h.dataIsGivenUpByWhoSaysSo)
 	t.Run("by repair takes the rights oneself", h.repairIsRefused)
 	t.Run("beside each other", func(t *testing.T) { // most of the time they wait
-		for name, test := range map[string]func(*testing.T){
-			"makes a successor elsewhere": h.replacementMakesASuccessor, "asks its system by steps": h.replacementAsksItsSystem,
-			"waits and is cancelled": h.replacementIsCancelled, "removes no copy of two": h.replacementRemovesNoCopyOfTwo,
-			"its data is given up": h.replacementGivesUpData, "is made by repair": h.replacementIsMadeByRepair,
-			"is made once where a person withdraws it": h.repairHeedsACancellation, "by an operator": h.replacementByOperators,
-			"deletes the pod": h.replacementDeletesThePod,
-		} {
-			t.Run(name, func(t *testing.T) {
-				t.Parallel()
-				test(t)
-			})
-		}
+		t.Run("makes a successor elsewhere", h.replacementMakesASuccessor)
+		t.Run("asks its system by steps", h.replacementAsksItsSystem)
+		t.Run("waits and is cancelled", h.replacementIsCancelled)
+		t.Run("removes no copy of two", h.replacementRemovesNoCopyOfTwo)
+		t.Run("its data is given up", h.replacementGivesUpData)
+		t.Run("is made by repair", h.replacementIsMadeByRepair)
+		t.Run("is made once where a person withdraws it", h.repairHeedsACancellation)
+		t.Run("by an operator", h.replacementByOperators)
+		t.Run("deletes the pod", h.replacementDeletesThePod)
 	})
 	install("--workloads", "--replacement", "--maintenance")
 	t.Run("is made by a maintenance", h.replacementIsMadeByMaintenance)
@@ -216,6 +213,7 @@ func (h *house) replacementSaysWhichRightIsMissing(t *testing.T) {
 // replacementMakesASuccessor: a node with a local volume is gone for good. Without a replacement its pod is Pending for ever; with one it is
 // Ready on another node with another volume, and the former volume is kept.
 func (h *house) replacementMakesASuccessor(t *testing.T) {
+	t.Parallel()
 	l := h.local(t, "db")
 	h.governReplicas(t, l.ns, "db")
 	lost := l.pods[2]
@@ -263,6 +261,7 @@ func (h *house) isKept(t *testing.T, old *corev1.PersistentVolume) {
 
 // replacementIsCancelled: nothing is done for a member that may still run, and withdrawing the request leaves everything as it was.
 func (h *house) replacementIsCancelled(t *testing.T) {
+	t.Parallel()
 	l := h.local(t, "db")
 	h.governReplicas(t, l.ns, "db")
 	running := h.requestReplacement(t, l.ns, "db", l.pods[1].Name)
@@ -285,6 +284,7 @@ func (h *house) replacementIsCancelled(t *testing.T) {
 
 // replacementRemovesNoCopyOfTwo: two nodes are lost at once. Their pods are shown Ready until they are collected, and count for nothing.
 func (h *house) replacementRemovesNoCopyOfTwo(t *testing.T) {
+	t.Parallel()
 	l := h.local(t, "db")
 	h.governReplicas(t, l.ns, "db")
 	for _, lost := range l.pods[1:] {

@@ -7,7 +7,9 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
+	"time"
 
+	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -111,8 +113,16 @@ func Indexes(all []Controller) []Index {
 	return found
 }
 
+// What fails is tried again after retryFirst, and after twice as long each time, but at least once in retryAtMost: after an outage of minutes no event may
+// come for long, and the library's own limit is a quarter of an hour.
+const retryFirst, retryAtMost = 5 * time.Millisecond, 30 * time.Second
+
+func retries() workqueue.TypedRateLimiter[reconcile.Request] {
+	return workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](retryFirst, retryAtMost)
+}
+
 func add(mgr ctrl.Manager, news *policycache.PolicyEvents, c *Controller) error {
-	options, do := controller.Options{MaxConcurrentReconciles: c.Workers}, c.Reconcile
+	options, do := controller.Options{MaxConcurrentReconciles: c.Workers, RateLimiter: retries()}, c.Reconcile
 	if c.WorkersEach > 0 {
 		each := share.NewWorkers(c.WorkersEach)
 		options.NewQueue, do = each.NewQueue, each.Reconciler(do)

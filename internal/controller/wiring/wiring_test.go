@@ -2,12 +2,15 @@ package wiring
 
 import (
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	api "k8s.io/api/lifecycle/v1alpha1"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"usher.sh/usher/api/v1alpha1"
 	"usher.sh/usher/internal/evictionrequest"
@@ -61,5 +64,19 @@ func TestPoliciesThatAreSpecifiedAnewWake(t *testing.T) {
 		if got := Respecified().Update(event.UpdateEvent{ObjectOld: c.before, ObjectNew: c.after}); got != c.want {
 			t.Errorf("%s: wakes %t", name, got)
 		}
+	}
+}
+
+// After an outage, however long it was, a key is tried again within half a minute.
+func TestRetries(t *testing.T) {
+	limiter, key := retries(), reconcile.Request{NamespacedName: client.ObjectKey{Name: "db"}}
+	if first := limiter.When(key); first > time.Second {
+		t.Errorf("the first time after %s", first)
+	}
+	for range 100 {
+		limiter.When(key)
+	}
+	if last := limiter.When(key); last > 30*time.Second {
+		t.Errorf("at last after %s", last)
 	}
 }
