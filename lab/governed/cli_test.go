@@ -143,7 +143,7 @@ func TestFirstPolicy(t *testing.T) {
 	db := h.firstPolicy(t)
 
 	wantSaid(t, h.whyUntil(t, 0, "db-0"), "may be evicted now", "governed by policy db as replica db-0")
-	wantSaid(t, h.whyUntil(t, 0, "db-0", "--replace"), "may be replaced now")
+	wantSaid(t, h.whyUntil(t, 0, "db-0", "--replace"), "may be replaced, by the rules of its role")
 	h.usher(t, "evictions").ends(t, 0, "no eviction is requested")
 	h.usher(t, "why", "db-0", "--replace", "-f", "x.yaml").ends(t, 1, "use one of them")
 

@@ -40,9 +40,12 @@ type Verdict struct {
 
 func (w Why) mayGo() bool { return len(w.Blockers) == 0 }
 
-// deed is what the pod may or may not be.
+// deed is what the pod may or may not be. A replacement waits for more than rules, of which the requests for it say.
 func (w Why) deed() string {
-	if w.Replace {
+	switch {
+	case w.Replace && w.mayGo():
+		return "be replaced, by the rules of its role"
+	case w.Replace:
 		return "be replaced now"
 	}
 	return "be evicted now"

@@ -63,3 +63,20 @@ func TestWhyOfAnAuditedPod(t *testing.T) {
 		}
 	}
 }
+
+// What the rules say of a replacement is not all that it waits for.
+func TestWhyOfAReplacement(t *testing.T) {
+	page := Why{
+		Pod: &snapshot.Pod{Namespace: "shop", Name: "db-2", Node: "n1"}, Replace: true,
+		Replacements: []string{"ReplacementRequest db-2-x of person.usher.sh/anna: waits for NodeNotProvenOff"},
+	}
+	got := strings.Join(page.Lines(200, Paint{}), "\n")
+	const want = "shop/db-2 on n1 may be replaced, by the rules of its role\nReplacementRequest db-2-x of person.usher.sh/anna: waits for NodeNotProvenOff"
+	if got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+	page.Blockers = []drain.Blocker{{Reason: "OnlyReplica", Message: "it is the only one"}}
+	if got := page.Lines(200, Paint{})[0]; got != "shop/db-2 on n1 may not be replaced now:" {
+		t.Errorf("%q", got)
+	}
+}
