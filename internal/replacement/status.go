@@ -142,7 +142,12 @@ func blockersOf(all []Blocker, most int) []v1alpha1.ReplacementBlocker {
 	return blockers
 }
 
-// setConditions sets what kstatus reads, all three with the same words. It is stalled where nothing that is only waited for helps.
+// stalledAfter is how long what is left of a predecessor may take to go: a finalizer that stays, or an operator that does not act, needs a person, and
+// meanwhile no other member of the policy is replaced.
+const stalledAfter = 10 * time.Minute
+
+// setConditions sets what kstatus reads, all three with the same words. It is stalled where nothing that is only waited for helps, or what goes has not gone
+// for long.
 func setConditions(status *v1alpha1.ReplacementRequestStatus, generation int64, in *StepInput, blockers []Blocker) {
 	ready, reconciling, stalled := metav1.ConditionFalse, metav1.ConditionTrue, metav1.ConditionFalse
 	reason, message := string(status.Step), words[in.Progress.Phase]+givenUp(status.Waived, in.Abandonment.Requester)
@@ -161,6 +166,9 @@ func setConditions(status *v1alpha1.ReplacementRequestStatus, generation int64, 
 		reason, message = string(blockers[first].Reason), blockers[first].Message
 	case len(blockers) > 0:
 		reason, message = string(blockers[0].Reason), blockers[0].Message
+		if since := status.StepTime; in.Progress.Phase == Removing && since != nil && in.Now.Sub(since.Time) >= stalledAfter {
+			reconciling, stalled = metav1.ConditionFalse, metav1.ConditionTrue
+		}
 	}
 	for _, c := range []struct {
 		kind   string

@@ -67,6 +67,21 @@ func TestReported(t *testing.T) {
 			}
 		})
 	}
+	for name, test := range map[string]struct {
+		phase Phase
+		since time.Duration
+		want  string
+	}{
+		"it goes for a while": {Removing, stalledAfter - time.Second, "Reconciling PredecessorLeaving"},
+		"it goes for long":    {Removing, stalledAfter, "Stalled PredecessorLeaving"},
+		"it joins for long":   {Joining, stalledAfter, "Reconciling PredecessorLeaving"},
+	} {
+		in := phase(test.phase)
+		before := v1alpha1.ReplacementRequestStatus{Step: stepOf(test.phase), StepTime: stamp(noon.Add(-test.since))}
+		if got := conditions(Reported(&before, 1, &in, blocked(podLeaving("db-0", "shop")))); got != test.want {
+			t.Errorf("%s: %s, want %s", name, got, test.want)
+		}
+	}
 	in := phase(Joining)
 	status := Reported(&v1alpha1.ReplacementRequestStatus{}, 1, &in, blocked(notReady("db-0", "shop")))
 	if s := status.Successor; s == nil || s.PodUID != "p3" || s.Node != "n2" {
