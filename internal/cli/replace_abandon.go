@@ -15,6 +15,7 @@ import (
 
 	"usher.sh/usher/api/v1alpha1"
 	"usher.sh/usher/internal/act"
+	"usher.sh/usher/internal/eviction"
 	"usher.sh/usher/internal/observe"
 	"usher.sh/usher/internal/text"
 )
@@ -118,9 +119,11 @@ func (a *abandoner) awaitJudged(ctx context.Context) error {
 	return nil
 }
 
-// judged reports whether it is known what a request waits for. A system that has not answered may answer in a moment.
+// judged reports whether it is known what a request waits for. A system that has not answered, or not about the member yet, may answer in a moment.
 func judged(q *v1alpha1.ReplacementRequest) bool {
-	unanswered := func(b v1alpha1.ReplacementBlocker) bool { return b.Rule == "" && len(b.WaivedBy) > 0 }
+	unanswered := func(b v1alpha1.ReplacementBlocker) bool {
+		return b.Rule == "" && (len(b.WaivedBy) > 0 || b.Reason == eviction.MemberUnknown)
+	}
 	return q.Status.Step != "" && q.Status.ObservedGeneration == q.Generation && !slices.ContainsFunc(q.Status.Blockers, unanswered)
 }
 

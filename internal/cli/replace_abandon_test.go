@@ -21,6 +21,7 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 
 	"usher.sh/usher/api/v1alpha1"
+	"usher.sh/usher/internal/eviction"
 	"usher.sh/usher/internal/observe"
 )
 
@@ -234,6 +235,7 @@ func TestJudged(t *testing.T) {
 		"a rule":        {waitingFor(othersUnready), true},
 		"nothing":       {waitingFor(), true},
 		"no answer":     {waitingFor(othersUnready, noAnswer), false},
+		"not known yet": {waitingFor(v1alpha1.ReplacementBlocker{Reason: eviction.MemberUnknown, Message: "the system does not know a member"}), false},
 		"of before":     {earlier, false},
 		"not looked at": {&v1alpha1.ReplacementRequest{}, false},
 	} {

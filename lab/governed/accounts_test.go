@@ -220,9 +220,9 @@ func (s *thieves) manager(t *testing.T) {
 			return err
 		}
 	}
-	denied(t, "another image", "usher.sh/surge of a pod, and its deletion cost only", s.patchPod(c, s.there, image))
-	denied(t, "another label", "usher.sh/surge of a pod, and its deletion cost only", s.patchPod(c, s.there, `{"metadata":{"labels":{"a":"b"}}}`))
-	denied(t, "an annotation", "usher.sh/surge of a pod, and its deletion cost only", s.patchPod(c, s.there, breakGlass))
+	denied(t, "another image", "how long it tolerates a node that is not ready or unreachable only", s.patchPod(c, s.there, image))
+	denied(t, "another label", "its deletion cost, and the record usher.sh/tolerations only", s.patchPod(c, s.there, `{"metadata":{"labels":{"a":"b"}}}`))
+	denied(t, "an annotation", "its deletion cost, and the record usher.sh/tolerations only", s.patchPod(c, s.there, breakGlass))
 	denied(t, "a namespace's label", "usher.sh/governed of a namespace only", namespace(`{"metadata":{"labels":{"pod-security.kubernetes.io/enforce":"privileged"}}}`))
 	denied(t, "a namespace's annotation", "usher.sh/governed of a namespace only", namespace(`{"metadata":{"annotations":{"a":"b"}}}`))
 	s.managersWebhooks(t, c)
