@@ -104,7 +104,7 @@ func FuzzMergePatch(f *testing.F) {
 	f.Add(`{"metadata":{"uid":"u","resourceVersion":"7"}}`, `{"a":{"b":null},"c":{"d":{}}}`, "/a/c", `{}`)
 	f.Fuzz(func(t *testing.T, object, merge, path, value string) {
 		if !utf8.ValidString(path) || !utf8.ValidString(value) || !utf8.ValidString(merge) { // the API has no such objects
-			t.Skip()
+			return
 		}
 		change := v1alpha1.ObjectPatch{Merge: merge, Append: []v1alpha1.ListElement{{Path: path, Value: value}}}
 		patch, err := MergePatch(json.RawMessage(object), &change)

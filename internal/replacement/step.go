@@ -66,11 +66,7 @@ func (s *stepping) permitted() bool {
 
 // wait begins where nothing is in the way, by a look that was taken after the permit was written: no other member can go on the same facts.
 func (s *stepping) wait() {
-	switch {
-	case s.Cancelled && s.release():
-		return
-	case s.Cancelled:
-		s.write(Cancelled)
+	if s.withdrawn() {
 		return
 	}
 	if s.examine(); len(s.out.Blockers) > 0 {
@@ -96,6 +92,14 @@ func (s *stepping) wait() {
 		next.Claims = append(next.Claims, ClaimRef{Name: c.Name, UID: c.UID, Volume: c.Volume})
 	}
 	s.act(Action{Kind: Write, Progress: next})
+}
+
+// withdrawn reports whether the request is being deleted before anything was done for it, and ends it then: its permit first.
+func (s *stepping) withdrawn() bool {
+	if s.Cancelled && !s.release() {
+		s.write(Cancelled)
+	}
+	return s.Cancelled
 }
 
 // patience is how long a permit stands although something is in the way: what was known before it was written does not count, and the

@@ -18,11 +18,7 @@ func (s *stepping) delegate() {
 
 // delegateNew begins where nothing is in the way, as wait does.
 func (s *stepping) delegateNew() {
-	switch {
-	case s.Cancelled && s.release():
-		return
-	case s.Cancelled:
-		s.write(Cancelled)
+	if s.withdrawn() {
 		return
 	}
 	if !s.Progress.StartTime.IsZero() && s.predecessorGone() { // it may have been asked for before the rules failed
