@@ -8,8 +8,6 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	authenticationv1 "k8s.io/api/authentication/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
@@ -73,7 +71,7 @@ func newParts(ctx context.Context, mgr ctrl.Manager, o Options, requests request
 	if err != nil {
 		return nil, fmt.Errorf("making a client: %w", err)
 	}
-	self, err := whoAmI(ctx, clientset)
+	self, err := act.Username(ctx, clientset) // what it does itself needs no request in its name
 	if err != nil {
 		return nil, err
 	}
@@ -121,15 +119,6 @@ func newParts(ctx context.Context, mgr ctrl.Manager, o Options, requests request
 		Namespace: o.Namespace, Loopback: o.Loopback, Now: o.Clock.Now, Self: self,
 	}
 	return &parts{gatherer, writer, news, self, pods, lost}, nil
-}
-
-// whoAmI asks under which name the apiserver knows this process: what it does itself needs no request in its name.
-func whoAmI(ctx context.Context, client kubernetes.Interface) (string, error) {
-	review, err := client.AuthenticationV1().SelfSubjectReviews().Create(ctx, &authenticationv1.SelfSubjectReview{}, metav1.CreateOptions{})
-	if err != nil {
-		return "", fmt.Errorf("asking the apiserver who this process is: %w", err)
-	}
-	return review.Status.UserInfo.Username, nil
 }
 
 func addControllers(ctx context.Context, mgr ctrl.Manager, p *parts, o Options, requests requests) error {
