@@ -15,11 +15,9 @@ import (
 	"usher.sh/usher/lab/testlab"
 )
 
-// TestTolerations: pods that exist tolerate what their role says, as far as the apiserver takes it, and an author's own where the policy
-// says so.
-func TestTolerations(t *testing.T) {
-	t.Parallel()
-	s := newStage(t, func(p *v1alpha1.EvictionPolicy) {
+// tolerations: pods that exist tolerate what their role says, as far as the apiserver takes it, and an author's own where the policy says so.
+func (s *stage) tolerations(t *testing.T) {
+	s = s.another(t, func(p *v1alpha1.EvictionPolicy) {
 		p.Spec.Roles[0].Tolerations = v1alpha1.Tolerations{NotReady: &v1alpha1.Toleration{Seconds: new(int64(60))}}
 	})
 	author := corev1.Toleration{Key: corev1.TaintNodeUnreachable, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute, TolerationSeconds: new(int64(77))}

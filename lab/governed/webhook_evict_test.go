@@ -40,6 +40,7 @@ func TestGuard(t *testing.T) {
 	t.Run("job", s.job)
 	t.Run("hanging system", s.hanging)
 	t.Run("break-glass", s.brokenGlass)
+	t.Run("tolerations", s.tolerations) // which loses a node, whose pods may be of the others
 	t.Run("both replicas killed", s.killed)
 	t.Run("one after the other", s.oneAfterTheOther)
 	t.Run("namespace", s.namespaceGoes)

@@ -89,8 +89,8 @@ type stage struct {
 	nodes    []string
 }
 
-// newStage returns with the policy in force.
-func newStage(t *testing.T, mutate ...func(*v1alpha1.EvictionPolicy)) *stage {
+// newStage returns with the policy in force. Its lab is the package's, whose managers it starts: one test has that.
+func newStage(t *testing.T) *stage {
 	t.Helper()
 	l := testlab.Get(t)
 	scheme := runtime.NewScheme()
@@ -98,8 +98,15 @@ func newStage(t *testing.T, mutate ...func(*v1alpha1.EvictionPolicy)) *stage {
 	must(t, v1alpha1.AddToScheme(scheme))
 	c, err := client.New(l.RESTConfig(), client.Options{Scheme: scheme})
 	must(t, err)
-	s := &stage{Lab: l, managers: l.Managers(t, 2), client: c, truth: newTruth(t), nodes: l.Nodes(t, 2)}
-	s.ns = l.Namespace(t)
+	s := &stage{Lab: l, managers: l.Managers(t, 2), client: c}
+	return s.another(t)
+}
+
+// another is a stage on the same lab with the same managers, and with a policy of its own.
+func (s *stage) another(t *testing.T, mutate ...func(*v1alpha1.EvictionPolicy)) *stage {
+	t.Helper()
+	l, c := s.Lab, s.client
+	s = &stage{Lab: l, managers: s.managers, client: c, truth: newTruth(t), nodes: l.Nodes(t, 2), ns: l.Namespace(t)}
 	policy := examplePolicy(s.ns, "db")
 	policy.Spec.System.HTTP.Endpoints = []string{s.truth.server.URL}
 	policy.Spec.System.HTTP.Facts = []v1alpha1.Get{{Name: "health", URL: "/health"}}
