@@ -138,8 +138,11 @@ func (b *Cache) latest(cached *v1alpha1.EvictionPolicy) *v1alpha1.EvictionPolicy
 }
 
 // newer reports whether a is a later version than b. Versions that cannot be compared are taken for later ones of b.
-func newer(a, b client.Object) bool {
-	order, err := resourceversion.CompareResourceVersion(a.GetResourceVersion(), b.GetResourceVersion())
+func newer(a, b client.Object) bool { return later(a.GetResourceVersion(), b.GetResourceVersion()) }
+
+// later reports whether resource version a is later than b. Those that cannot be compared are taken for later ones of b.
+func later(a, b string) bool {
+	order, err := resourceversion.CompareResourceVersion(a, b)
 	return err == nil && order > 0
 }
 

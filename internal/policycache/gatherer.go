@@ -327,8 +327,12 @@ func (g *Gatherer) Ungoverned(ctx context.Context, namespace string) (bool, erro
 	return err == nil && len(policies) == 0, err
 }
 
-// Refresh reads a policy from the apiserver after a write of it has met a conflict.
-func (g *Gatherer) Refresh(ctx context.Context, key snapshot.Key) error {
+// Refresh reads a policy from the apiserver after a write at the refused resource version has met a conflict ("": in any case). Where a later version is
+// known already, such as one that this process has written, nothing is read.
+func (g *Gatherer) Refresh(ctx context.Context, key snapshot.Key, refused string) error {
+	if known, err := g.Policies.Policy(ctx, key); err == nil && refused != "" && later(known.ResourceVersion, refused) {
+		return nil
+	}
 	var policy v1alpha1.EvictionPolicy
 	err := g.Live.Get(ctx, key, &policy)
 	if apierrors.IsNotFound(err) {

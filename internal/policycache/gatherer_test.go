@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -239,7 +240,45 @@ func TestAPodThatIsGone(t *testing.T) {
 	if pod != nil || !fresh || err != nil {
 		t.Errorf("pod %v, fresh %t, %v", pod, fresh, err)
 	}
-	if err := s.gatherer.Refresh(t.Context(), snapshot.Key{Namespace: "db", Name: "x"}); err != nil {
+	if err := s.gatherer.Refresh(t.Context(), snapshot.Key{Namespace: "db", Name: "x"}, "1"); err != nil {
 		t.Errorf("a policy that is gone meanwhile: %v", err)
+	}
+}
+
+// After a conflict a policy is read only where no later version is known than the refused one.
+func TestRefresh(t *testing.T) {
+	for name, c := range map[string]struct {
+		cached, written, refused string
+		want                     int // reads
+	}{
+		"the cache has a later one":        {cached: "7", refused: "5"},
+		"this process has written a later": {cached: "5", written: "7", refused: "5"},
+		"only the refused one is known":    {cached: "5", refused: "5", want: 1},
+		"an earlier one is known":          {cached: "5", refused: "7", want: 1},
+		"in any case":                      {cached: "7", want: 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newSetting(t)
+			policy := newPolicy("db", "db")
+			policy.ResourceVersion = c.cached
+			store := func() client.WithWatch {
+				return fake.NewClientBuilder().WithScheme(s.store.Scheme()).WithObjects(policy).Build()
+			}
+			reads := 0
+			g := &Gatherer{Policies: New(store(), nil, nil), Live: interceptor.NewClient(store(), interceptor.Funcs{
+				Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, object client.Object, options ...client.GetOption) error {
+					reads++
+					return c.Get(ctx, key, object, options...)
+				},
+			})}
+			if c.written != "" {
+				written := policy.DeepCopy()
+				written.ResourceVersion = c.written
+				g.Policies.Observe(written)
+			}
+			if err := g.Refresh(t.Context(), client.ObjectKeyFromObject(policy), c.refused); err != nil || reads != c.want {
+				t.Errorf("%d reads, %v", reads, err)
+			}
+		})
 	}
 }

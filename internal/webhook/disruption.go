@@ -158,7 +158,7 @@ func (h *disruptionHandler) try(ctx context.Context, w *removal, subject *policy
 		case refused.Code == answers.RefusedForNow:
 			return eviction.AdmissionResult{}, unwritten(refused)
 		}
-		if err := h.Facts.Refresh(ctx, at.Policy); err != nil {
+		if err := h.Facts.Refresh(ctx, at.Policy, at.Version); err != nil {
 			return settled(excused, err)
 		}
 	}

@@ -174,7 +174,7 @@ func (w *world) Input(ctx context.Context, of policycache.Subject) (eviction.Inp
 }
 
 // Refresh implements Facts.
-func (w *world) Refresh(context.Context, snapshot.Key) error {
+func (w *world) Refresh(context.Context, snapshot.Key, string) error {
 	w.did = append(w.did, "refresh")
 	if w.unreadable {
 		return errors.New("no answer")

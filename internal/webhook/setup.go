@@ -30,7 +30,8 @@ type Facts interface {
 	// Claimed reports whether policies in mode Enforce claim a pod, and whether policies in mode Audit do.
 	Claimed(ctx context.Context, pod *corev1.Pod) (enforced, audited bool, err error)
 	Input(ctx context.Context, of policycache.Subject) (eviction.Input, error)
-	Refresh(ctx context.Context, policy snapshot.Key) error
+	// Refresh has the policy be a later version than the one at which a write was refused.
+	Refresh(ctx context.Context, policy snapshot.Key, refused string) error
 	// Ungoverned reports whether, by a read past the cache, the namespace has neither a policy nor the label of one.
 	Ungoverned(ctx context.Context, namespace string) (bool, error)
 }

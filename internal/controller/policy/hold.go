@@ -49,7 +49,7 @@ func (s *reconciler) hold(ctx context.Context, f *facts) (time.Duration, error) 
 	}
 	answer := s.Act.HoldPolicy(ctx, policy, outstanding)
 	if answer.Code == answers.Conflict {
-		return soon, s.Gatherer.Refresh(ctx, client.ObjectKeyFromObject(policy))
+		return soon, s.Gatherer.Refresh(ctx, client.ObjectKeyFromObject(policy), policy.ResourceVersion)
 	}
 	return idle, accepted(answer, "holding policy", policy.Name)
 }

@@ -208,7 +208,7 @@ func (s *reconciler) carryOut(ctx context.Context, f *facts, result eviction.Sta
 		}
 		switch {
 		case answer.Code == answers.Conflict:
-			return soon, s.Gatherer.Refresh(ctx, client.ObjectKeyFromObject(f.policy))
+			return soon, s.Gatherer.Refresh(ctx, client.ObjectKeyFromObject(f.policy), action.Version)
 		case answer.Code != answers.Accepted && !action.BestEffort:
 			s.warn(f.policy, "TidyFailed", "%s: %s", action.Why, answer.Message)
 			return busy, nil

@@ -49,6 +49,14 @@ func (l *look) policyKey() snapshot.Key {
 	return snapshot.Key{Namespace: l.request.Namespace, Name: l.request.Spec.Source.Name}
 }
 
+// policyVersion is that of the policy that was read, "" where none was.
+func (l *look) policyVersion() string {
+	if l.policy == nil {
+		return ""
+	}
+	return l.policy.ResourceVersion
+}
+
 func (l *look) entry() v1alpha1.Replacing {
 	return v1alpha1.Replacing{
 		Role: l.request.Spec.Member.Role, ID: l.request.Spec.Member.ID, Request: l.request.Name, RequestUID: l.request.UID,

@@ -33,7 +33,7 @@ func (r *reconciler) prune(ctx context.Context, key reconcile.Request) (reconcil
 		release, _ := eviction.ReleaseReplacement(r.Gatherer.Policies.Declared(policy), entry.RequestUID)
 		result, err := answered(r.Governed.Do(ctx, release), "ending the permit of a request that is gone")
 		if err == nil {
-			err = r.Gatherer.Refresh(ctx, key.NamespacedName)
+			err = r.Gatherer.Refresh(ctx, key.NamespacedName, release.Version)
 		}
 		return result, err
 	}

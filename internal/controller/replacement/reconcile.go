@@ -179,7 +179,7 @@ func (r *reconciler) carryOut(ctx context.Context, seen *look, result *replaceme
 func (r *reconciler) stopped(ctx context.Context, seen *look, result *replacement.StepResult, action *replacement.Action, answer *answers.Answer) (*v1alpha1.ReplacementRequest, reconcile.Result, error) {
 	switch lost := answer.Code == answers.Conflict || answer.Code == answers.Gone; {
 	case lost && (action.Kind == replacement.Permit || action.Kind == replacement.Release): // what the policy says is looked at once more
-		return seen.request, reconcile.Result{}, r.Gatherer.Refresh(ctx, seen.policyKey())
+		return seen.request, reconcile.Result{}, r.Gatherer.Refresh(ctx, seen.policyKey(), seen.policyVersion())
 	case lost: // it is another by now: nothing goes on by what was seen
 		return nil, reconcile.Result{RequeueAfter: soon}, nil
 	}

@@ -26,7 +26,7 @@ func (s *reconciler) carryOut(ctx context.Context, input eviction.Input, step ev
 	case answer.Code == answers.Conflict && refused.Policy.Name == "": // of the Eviction, which is read anew
 		return soon, nil
 	case answer.Code == answers.Conflict:
-		return soon, s.Gatherer.Refresh(ctx, refused.Policy)
+		return soon, s.Gatherer.Refresh(ctx, refused.Policy, refused.Version)
 	case refused.Kind == eviction.Evict && answer.Code == answers.Gone:
 		return lostRace, nil
 	case refused.Kind == eviction.Evict:
@@ -108,7 +108,7 @@ func (s *reconciler) revokePermit(ctx context.Context, input eviction.Input, ste
 	}
 	answer := s.Act.Do(ctx, settle)
 	if answer.Code == answers.Conflict {
-		return s.Gatherer.Refresh(ctx, permit.Policy) // the permit ends by itself, at the latest
+		return s.Gatherer.Refresh(ctx, permit.Policy, settle.Version) // the permit ends by itself, at the latest
 	}
 	if answer.Code != answers.Accepted {
 		return fmt.Errorf("taking back the permit of pod %s: %s: %s", input.Pod.Name, answer.Code, answer.Message)

@@ -118,7 +118,7 @@ func (s *reconciler) serve(ctx context.Context, pod *corev1.Pod, fresh bool, w d
 	if hold, first := step.Holds(); first {
 		answer := s.Act.Do(ctx, hold)
 		if answer.Code == answers.Accepted || answer.Code == answers.Conflict {
-			return soon, s.Gatherer.Refresh(ctx, hold.Policy)
+			return soon, s.Gatherer.Refresh(ctx, hold.Policy, hold.Version)
 		}
 		log.FromContext(ctx).Info("the policy cannot be held", "policy", hold.Policy, "code", answer.Code, "message", answer.Message)
 		in.HoldRefused = cmp.Or(answer.Message, string(answer.Code))
