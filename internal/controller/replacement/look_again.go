@@ -2,6 +2,7 @@ package replacement
 
 import (
 	"context"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -14,7 +15,7 @@ import (
 
 // lookOn looks on after a write, or after the system was asked for a change: at what the policy says, and at what the system and the other members say
 // since. What is left of the member itself was read a moment ago, and is read again before anything of it goes. What was not found then is looked for anew,
-// and so is all where that took long, or the policy was changed.
+// and so is all where the policy was changed, or where that took long and the member is not off its system's list yet.
 func (r *reconciler) lookOn(ctx context.Context, before *look, request *v1alpha1.ReplacementRequest) (*look, error) {
 	if before.in.Delegated != nil || before.in.Member.PodName == "" || before.in.Set.Name == "" {
 		return r.look(ctx, request)
@@ -25,10 +26,9 @@ func (r *reconciler) lookOn(ctx context.Context, before *look, request *v1alpha1
 	if err := r.source(ctx, l); err != nil || l.in.Progress.Phase.Over() {
 		return l, err
 	}
-	if l.read = before.read; !declaredAlike(l.policy, before.policy) || r.Now().Sub(l.read) >= patience {
-		l, err := r.look(ctx, request)
-		l.asked = before.asked
-		return l, err
+	l.read = before.read
+	if !declaredAlike(l.policy, before.policy) {
+		return r.lookAnew(ctx, before, request)
 	}
 	l.pod, l.nodes, l.places, l.data, l.made, l.template, l.pods = before.pod, before.nodes, before.places, before.data, before.made, before.template, before.pods
 	from := &before.in
@@ -37,7 +37,27 @@ func (r *reconciler) lookOn(ctx context.Context, before *look, request *v1alpha1
 	l.unshared()
 	l.claimed(r.Gatherer.Policies)
 	r.listing(ctx, l)
+	if l.outdated(r.Now()) {
+		return r.lookAnew(ctx, before, request)
+	}
 	return l, r.judge(ctx, l)
+}
+
+// outdated reports whether what was read of the member has to be read again. Of one that is off its system's list nothing of use is left, and what goes of it
+// is named by its UID, so that several answers of a slow system may follow each other.
+func (l *look) outdated(now time.Time) bool {
+	most := patience
+	if replacement.Expelled(&l.in) {
+		most = 4 * patience
+	}
+	return now.Sub(l.read) >= most
+}
+
+// lookAnew reads all again.
+func (r *reconciler) lookAnew(ctx context.Context, before *look, request *v1alpha1.ReplacementRequest) (*look, error) {
+	l, err := r.look(ctx, request)
+	l.asked = before.asked
+	return l, err
 }
 
 // declaredAlike reports whether two states of a policy, nil where it was not there, say the same of its members.

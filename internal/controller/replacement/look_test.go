@@ -332,3 +332,26 @@ func TestALongLookIsTakenAnew(t *testing.T) {
 		}
 	}
 }
+
+// What was read of a member that is off its system's list serves for longer.
+func TestOutdated(t *testing.T) {
+	listed := replacement.Membership{Order: replacement.LeavesFirst, Left: replacement.No}
+	expelled := replacement.Membership{Order: replacement.LeavesFirst, Left: replacement.Yes}
+	for _, c := range []struct {
+		system replacement.Membership
+		age    time.Duration
+		want   bool
+	}{
+		{listed, patience - 1, false},
+		{listed, patience, true},
+		{replacement.Membership{Order: replacement.LeavesFirst, Left: replacement.Unknown}, patience, true},
+		{replacement.Membership{Left: replacement.Yes}, patience, true},
+		{expelled, patience, false},
+		{expelled, 4 * patience, true},
+	} {
+		l := &look{read: noon, in: replacement.StepInput{System: c.system}}
+		if got := l.outdated(noon.Add(c.age)); got != c.want {
+			t.Errorf("%+v, read %s ago: %t", c.system, c.age, got)
+		}
+	}
+}
