@@ -29,6 +29,8 @@ type Gatherer struct {
 	Gone *Departed
 	// Holds returns the requests of maintenances for a pod, and how long its namespace may hold them; nil: none, and for ever.
 	Holds func(ctx context.Context, pod *snapshot.Pod) ([]eviction.Held, []snapshot.HoldLimit, error)
+
+	read readNodes
 }
 
 // Track keeps what a policy's system says up to date, while the Observer runs. It is called again whenever the policy has changed.

@@ -1,6 +1,7 @@
 package policycache
 
 import (
+	"context"
 	"testing"
 	"time"
 
@@ -9,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"usher.sh/usher/api/v1alpha1"
 )
@@ -54,11 +56,46 @@ func TestOff(t *testing.T) {
 			store := func(objects ...client.Object) client.Client {
 				return fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).Build()
 			}
-			g := &Gatherer{Policies: New(store(node, fence), nil, nil), Live: store(live)}
+			g := &Gatherer{Policies: New(store(node, fence), nil, nil), Live: store(live), Now: time.Now}
 			got, err := g.off(t.Context(), "n1", nil)
 			if err != nil || got != c.want {
 				t.Errorf("%t, %v", got, err)
 			}
 		})
+	}
+}
+
+// The pods of a lost node are removed together, and for all of them it is read once; a second later it is read again.
+func TestANodeIsReadOnceASecond(t *testing.T) {
+	now := time.Date(2026, 11, 25, 12, 0, 0, 0, time.UTC)
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1", UID: "uid"}}
+	scheme := runtime.NewScheme()
+	if err := corev1.AddToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	reads := 0
+	live := interceptor.NewClient(fake.NewClientBuilder().WithScheme(scheme).WithObjects(node).Build(), interceptor.Funcs{
+		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, object client.Object, options ...client.GetOption) error {
+			reads++
+			return c.Get(ctx, key, object, options...)
+		},
+	})
+	g := &Gatherer{Live: live, Now: func() time.Time { return now }}
+	for _, c := range []struct {
+		name  string
+		after time.Duration
+		want  int // reads by then
+	}{
+		{"n1", 0, 1},
+		{"n1", nodeLife - 1, 1},
+		{"n2", 0, 2}, // which is not there
+		{"n2", 0, 3},
+		{"n1", 1, 4},
+		{"n1", -time.Hour, 5}, // the clock was set back
+	} {
+		now = now.Add(c.after)
+		if _, err := g.readNode(t.Context(), c.name); err != nil || reads != c.want {
+			t.Errorf("%s, %s later: %d reads, %v", c.name, c.after, reads, err)
+		}
 	}
 }
