@@ -45,8 +45,8 @@ func (g *Gatherer) off(ctx context.Context, name string, read *corev1.Node) (boo
 }
 
 // nodeLife is how long a node that was read past the cache is not read again: all pods of a lost node are removed at once, and each removal is decided about
-// twice.
-const nodeLife = time.Second
+// twice, with an answer of the system in between. It is shorter than a machine takes to boot.
+const nodeLife = 5 * time.Second
 
 // readNodes are nodes as they were read past the cache a moment ago.
 type readNodes struct {

@@ -65,8 +65,8 @@ func TestOff(t *testing.T) {
 	}
 }
 
-// The pods of a lost node are removed together, and for all of them it is read once; a second later it is read again.
-func TestANodeIsReadOnceASecond(t *testing.T) {
+// The pods of a lost node are removed together, and for all of them it is read once; after its time it is read again.
+func TestANodeIsReadOnce(t *testing.T) {
 	now := time.Date(2026, 11, 25, 12, 0, 0, 0, time.UTC)
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1", UID: "uid"}}
 	scheme := runtime.NewScheme()

@@ -181,7 +181,7 @@ func (l *loss) report(t *testing.T) {
 	rest := all - window - fence
 	background := l.idle.Total() * int((l.replaced.Sub(l.proven)+settled)/idle)
 	reports := l.requests.Of("patch", "evictionpolicies/status") - permits
-	count := l.requests.Total() - l.fence.Total() - background - reports
+	count := l.requests.Total() - l.fencing() - background - reports
 	t.Logf("window %.1f s (until Kubernetes calls the node silent %.1f s, then %.1f s), fence %.1f s more", window.Seconds(), silence.Seconds(), unhealthyAfter.Seconds(), fence.Seconds())
 	t.Logf("requests in an idle minute: %d (%s)", l.idle.Total(), l.idle)
 	t.Logf("requests of the fence of a node without members, from its proof on: %d (%s)", l.fence.Total(), l.fence)
@@ -195,6 +195,13 @@ func (l *loss) report(t *testing.T) {
 	if count > mostRequests {
 		t.Errorf("more than %d requests for a member", mostRequests)
 	}
+}
+
+// fencing is what the fence of the member's node has asked for: what that of the empty node did, and at each look that it took more, until the member's pod was
+// gone, what every look asks for: the fence, the node, and the pods on it.
+func (l *loss) fencing() int {
+	const perLook = 3
+	return l.fence.Total() + perLook*(l.requests.Of("get", "nodefences")-l.fence.Of("get", "nodefences"))
 }
 
 // fenceLostNodes has silent nodes turned off by what controls their power, as an admin of the cluster does.

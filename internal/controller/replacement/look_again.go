@@ -43,12 +43,15 @@ func (r *reconciler) lookOn(ctx context.Context, before *look, request *v1alpha1
 	return l, r.judge(ctx, l)
 }
 
+// lookLife is how long what was read of a member serves the steps that follow: two answers of a system that has to wait for a lost member.
+const lookLife = 2 * patience
+
 // outdated reports whether what was read of the member has to be read again. Of one that is off its system's list nothing of use is left, and what goes of it
 // is named by its UID, so that several answers of a slow system may follow each other.
 func (l *look) outdated(now time.Time) bool {
-	most := patience
+	most := lookLife
 	if replacement.Expelled(&l.in) {
-		most = 4 * patience
+		most = 2 * lookLife
 	}
 	return now.Sub(l.read) >= most
 }

@@ -1,6 +1,7 @@
 package replacement
 
 import (
+	"context"
 	"log/slog"
 	"slices"
 	"testing"
@@ -15,11 +16,14 @@ import (
 	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"usher.sh/usher/api/v1alpha1"
 	"usher.sh/usher/internal/act"
+	"usher.sh/usher/internal/answers"
 	"usher.sh/usher/internal/policycache"
 	"usher.sh/usher/internal/replacement"
+	"usher.sh/usher/internal/snapshot"
 	"usher.sh/usher/internal/system/all"
 )
 
@@ -316,7 +320,7 @@ func TestPassing(t *testing.T) {
 
 // What was read long before is read anew, since systems take their time: the set may make no pod any more.
 func TestALongLookIsTakenAnew(t *testing.T) {
-	for after, want := range map[time.Duration]replacement.Tristate{0: replacement.Yes, patience: replacement.No} {
+	for after, want := range map[time.Duration]replacement.Tristate{0: replacement.Yes, lookLife: replacement.No} {
 		m := newMember(t, func(*member) {})
 		seen := m.looked(t)
 		m.update(t, m.set, func() { m.set.Spec.Replicas = new(int32(0)) })
@@ -342,16 +346,76 @@ func TestOutdated(t *testing.T) {
 		age    time.Duration
 		want   bool
 	}{
-		{listed, patience - 1, false},
-		{listed, patience, true},
-		{replacement.Membership{Order: replacement.LeavesFirst, Left: replacement.Unknown}, patience, true},
-		{replacement.Membership{Left: replacement.Yes}, patience, true},
-		{expelled, patience, false},
-		{expelled, 4 * patience, true},
+		{listed, lookLife - 1, false},
+		{listed, lookLife, true},
+		{replacement.Membership{Order: replacement.LeavesFirst, Left: replacement.Unknown}, lookLife, true},
+		{replacement.Membership{Left: replacement.Yes}, lookLife, true},
+		{expelled, lookLife, false},
+		{expelled, 2 * lookLife, true},
 	} {
 		l := &look{read: noon, in: replacement.StepInput{System: c.system}}
 		if got := l.outdated(noon.Add(c.age)); got != c.want {
 			t.Errorf("%+v, read %s ago: %t", c.system, c.age, got)
 		}
+	}
+}
+
+// A member that is held by what its system said before others were let go, or had gone, is looked at once more before that is reported.
+func TestOvertaken(t *testing.T) {
+	for name, c := range map[string]struct {
+		meanwhile func(*member)
+		want      bool
+	}{
+		"nothing has changed":  {func(*member) {}, false},
+		"a member was let go":  {func(m *member) { m.policy.Status.Epoch++ }, true},
+		"its members are seen": {func(m *member) { m.policy.Status.ObservedGeneration++ }, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := newMember(t, func(*member) {})
+			seen := m.looked(t)
+			if err := m.store.Get(t.Context(), client.ObjectKeyFromObject(m.policy), m.policy); err != nil {
+				t.Fatal(err)
+			}
+			c.meanwhile(m)
+			if err := m.store.Status().Update(t.Context(), m.policy); err != nil {
+				t.Fatal(err)
+			}
+			if got := m.r.overtaken(t.Context(), seen); got != c.want {
+				t.Errorf("overtaken: %t", got)
+			}
+		})
+	}
+}
+
+// A pod that the cache shows terminating is not deleted once more.
+func TestAPodThatTerminatesIsNotDeletedAgain(t *testing.T) {
+	for name, c := range map[string]struct {
+		meanwhile func(*member)
+		want      int
+	}{
+		"it stays":      {func(*member) {}, 1},
+		"it terminates": {func(m *member) { m.pod.DeletionTimestamp = &metav1.Time{Time: noon} }, 0},
+		"it is a later": {func(m *member) { m.pod.UID, m.pod.DeletionTimestamp = "later", &metav1.Time{Time: noon} }, 1},
+		"it is no more": {func(m *member) { m.pod.Name = "other" }, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := newMember(t, func(*member) {})
+			seen := m.looked(t)
+			deletions := 0
+			m.r.Act.Client = interceptor.NewClient(m.store.(client.WithWatch), interceptor.Funcs{
+				Delete: func(context.Context, client.WithWatch, client.Object, ...client.DeleteOption) error {
+					deletions++
+					return nil
+				},
+			})
+			m.pod.Finalizers = []string{"test/held"}
+			c.meanwhile(m)
+			m.pod.ResourceVersion = ""
+			m.r.client = fake.NewClientBuilder().WithScheme(m.store.Scheme()).WithObjects(m.pod).Build()
+			answer := m.r.deletePod(t.Context(), seen, snapshot.Key{Namespace: "shop", Name: "db-0"}, &replacement.Action{Kind: replacement.DeletePod, Name: "db-0", UID: "db-0", Version: "1"})
+			if answer.Code != answers.Accepted || deletions != c.want {
+				t.Errorf("%d deletions, %s", deletions, answer.Code)
+			}
+		})
 	}
 }

@@ -115,6 +115,9 @@ func (r *reconciler) steps(ctx context.Context, request *v1alpha1.ReplacementReq
 // step takes one step, after another look where it removes something. It returns the request where the next step follows at once.
 func (r *reconciler) step(ctx context.Context, seen *look) (*v1alpha1.ReplacementRequest, reconcile.Result, error) {
 	result := replacement.Step(seen.in)
+	if len(result.Actions) == 0 && r.overtaken(ctx, seen) {
+		return seen.request, reconcile.Result{}, nil
+	}
 	if removes(&result) {
 		if wanted, err := r.wanted(ctx, seen); err != nil || !wanted { // what has changed is an event
 			return nil, reconcile.Result{RequeueAfter: unwatched}, err
@@ -135,6 +138,16 @@ func (r *reconciler) step(ctx context.Context, seen *look) (*v1alpha1.Replacemen
 		return nil, result, err
 	}
 	return r.carryOut(ctx, seen, &result)
+}
+
+// overtaken reports whether members were let go or have gone since a look by its policy: what the system says is of an earlier epoch then, and holds the
+// member until it is asked again.
+func (r *reconciler) overtaken(ctx context.Context, seen *look) bool {
+	if seen.policy == nil || seen.in.Progress.Phase.Over() {
+		return false
+	}
+	policy, err := r.Gatherer.Policies.Policy(ctx, seen.policyKey())
+	return err == nil && policy.UID == seen.policy.UID && policy.Status.Epoch > seen.policy.Status.Epoch
 }
 
 // removes reports whether a step removes something, or has another controller remove it.
@@ -315,6 +328,10 @@ func (r *reconciler) do(ctx context.Context, seen *look, a *replacement.Action) 
 // where it was: its other conditions are written at any time. One that is on none is looked at: it may have found a node meanwhile, or claims that are not
 // its predecessor's.
 func (r *reconciler) deletePod(ctx context.Context, seen *look, key snapshot.Key, a *replacement.Action) answers.Answer {
+	var known corev1.Pod
+	if err := r.client.Get(ctx, key, &known); err == nil && known.UID == a.UID && known.DeletionTimestamp != nil {
+		return answers.Answer{Code: answers.Accepted} // which is never taken back
+	}
 	answer := r.Act.DeletePod(ctx, key, a.UID, a.Version)
 	if answer.Code != answers.Conflict {
 		return answer
