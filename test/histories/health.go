@@ -67,6 +67,8 @@ type health struct {
 	node       place  // the last on which a look must have seen it; zero: not known
 	last       string // the node on which its pod was seen last
 	paused     bool   // the last look must have seen that its node is under maintenance
+	// resumes is when a look has seen that this is over whose result may not have been written down; zero: none since.
+	resumes time.Time
 }
 
 func newHealth() *health {
@@ -255,15 +257,21 @@ func (h *health) after(g *glance, repair *v1alpha1.Repair, begun, ended time.Tim
 		g.doubt()
 	case g.paused.surely():
 		h.each(unsure)
-		h.paused = h.paused || written
+		h.paused, h.resumes = h.paused || written, time.Time{}
 		return
 	case g.paused.yes || g.paused.unknown:
 		h.each(unsure)
 		g.doubt()
-		h.paused = false
-	case h.paused: // by this look, or by a later one
+		h.paused, h.resumes = false, time.Time{}
+	case h.paused && !written: // by this look, or by the next one
+		h.each(unsure)
+		h.paused, h.resumes = false, begun
+	case h.paused:
 		h.each(since(begun))
 		h.paused = false
+	case written && !h.resumes.IsZero():
+		h.each(since(h.resumes))
+		h.resumes = time.Time{}
 	}
 	for kind, seen := range g.conditions {
 		s := h.conditions[kind]

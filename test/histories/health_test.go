@@ -63,13 +63,14 @@ func TestHealth(t *testing.T) {
 		"it has no pod":                  {replacement.PodMissing, []look{seen(well), seen(gone)}, 1, 1},
 		"maintenance":                    {replacement.PodFailing, []look{seen(bad), seen(worked), seen(bad)}, 2, 2},
 		"maintenance that is over, by a look that may not be written down": {replacement.PodFailing, []look{seen(bad), seen(worked), {states: []state{bad}, lost: true}, seen(bad)}, 2, 3},
-		"perhaps maintenance":             {replacement.PodFailing, []look{seen(bad), seen(bad, worked), seen(bad)}, 0, 2},
-		"a request is over":               {replacement.PodFailing, []look{seen(bad), {states: []state{bad}, ended: true}}, 1, 1},
-		"a taint for long enough":         {replacement.NodeTainted, []look{seen(slow), seen(slow), seen(slow), seen(slow)}, 2, 2},
-		"a taint that was there for long": {replacement.NodeTainted, []look{seen(slow), seen(slow), seen(slow), seen(slow), seen(well)}, 2, 2},
-		"another node":                    {replacement.NodeTainted, []look{seen(slow), seen(slow), seen(slow), seen(slow), seen(elsewhere)}, never, never},
-		"a taint that comes and goes":     {replacement.NodeTainted, []look{seen(slow), seen(slow), seen(well), seen(slow), seen(slow)}, never, never},
-		"a taint that does not count":     {replacement.NodeTainted, []look{seen(ignored), seen(ignored), seen(ignored), seen(ignored)}, never, never},
+		"maintenance that goes on after one":                               {replacement.PodFailing, []look{seen(bad), seen(worked), {states: []state{bad}, lost: true}, seen(worked)}, 0, never},
+		"perhaps maintenance":                                              {replacement.PodFailing, []look{seen(bad), seen(bad, worked), seen(bad)}, 0, 2},
+		"a request is over":                                                {replacement.PodFailing, []look{seen(bad), {states: []state{bad}, ended: true}}, 1, 1},
+		"a taint for long enough":                                          {replacement.NodeTainted, []look{seen(slow), seen(slow), seen(slow), seen(slow)}, 2, 2},
+		"a taint that was there for long":                                  {replacement.NodeTainted, []look{seen(slow), seen(slow), seen(slow), seen(slow), seen(well)}, 2, 2},
+		"another node":                                                     {replacement.NodeTainted, []look{seen(slow), seen(slow), seen(slow), seen(slow), seen(elsewhere)}, never, never},
+		"a taint that comes and goes":                                      {replacement.NodeTainted, []look{seen(slow), seen(slow), seen(well), seen(slow), seen(slow)}, never, never},
+		"a taint that does not count":                                      {replacement.NodeTainted, []look{seen(ignored), seen(ignored), seen(ignored), seen(ignored)}, never, never},
 	} {
 		t.Run(name, func(t *testing.T) {
 			repair := &v1alpha1.Repair{Taints: []v1alpha1.RepairTaint{
