@@ -1,6 +1,9 @@
 package replacement
 
-import "slices"
+import (
+	"slices"
+	"time"
+)
 
 // delegate has another controller make the successor: what it is asked for is written down first, and done only while the rules pass. How the
 // predecessor goes, and in which order, is that controller's affair.
@@ -44,7 +47,17 @@ func (s *stepping) delegateNew() {
 			next.PodUID, next.Node, next.NodeUID = s.Pod.UID, s.Pod.Node.Name, s.Pod.Node.UID
 		}
 	}
+	next.StartTime = s.begun(next.StartTime)
 	s.act(Action{Kind: Write, Progress: next})
+}
+
+// begun is since when pods count as successors, where that is written down as a time. Where its pod alone is deleted it is no later than that began, by the
+// apiserver's clock and whatever asked for it: from then on its controller makes another, and no second one.
+func (s *stepping) begun(written time.Time) time.Time {
+	if s.Delegated.Patches || s.Pod == nil || s.Pod.DeletionTime.IsZero() || written.Before(s.Pod.DeletionTime) {
+		return written
+	}
+	return s.Pod.DeletionTime
 }
 
 // askable blocks unless there is something to ask of the controller.
@@ -76,6 +89,10 @@ func (s *stepping) delegated() {
 		if len(s.out.Blockers) == 0 {
 			s.block(targetUnknown(&s.Progress.Target))
 		}
+	case s.begun(s.Progress.StartTime).Before(s.Progress.StartTime):
+		next := s.Progress
+		next.StartTime = s.begun(next.StartTime)
+		s.act(Action{Kind: Write, Progress: next})
 	case s.Cancelled:
 		s.cancelDelegated(requested)
 	case requested == Yes:

@@ -51,6 +51,11 @@ func byDeletion(node Node, ready bool) func(*StepInput) {
 	}
 }
 
+// ending has the pod's deletion have begun.
+func ending(since time.Time) func(*StepInput) {
+	return func(in *StepInput) { in.Pod.Terminating, in.Pod.DeletionTime = true, since }
+}
+
 func takesOver(all ...Successor) func(*StepInput) {
 	return func(in *StepInput) {
 		in.Progress.Phase, in.StepTime, in.Pod, in.Delegated.Successors = Joining, ago(time.Minute), nil, all
@@ -92,6 +97,8 @@ func TestStepDelegated(t *testing.T) {
 		"a Ready pod is not deleted":      {in: operated(byDeletion(n1Alive, true)), reasons: []Reason{PredecessorRuns}},
 		"a pod of a lost node is":         {in: asking(byDeletion(n1Lost, false)), actions: []Action{{Kind: DeletePod, Name: "main-storage-1", UID: "p1", Version: "7"}}},
 		"a pod that ends":                 {in: asking(byDeletion(n1Lost, false), func(in *StepInput) { in.Pod.Terminating = true }), reasons: []Reason{PredecessorLeaving}},
+		"a pod that began to end later":   {in: asking(byDeletion(n1Lost, false), ending(ago(time.Second))), reasons: []Reason{PredecessorLeaving}},
+		"a pod of an operator that ends":  {in: operated(permitted, ending(ago(time.Hour))), actions: []Action{{Kind: Write, Progress: begun}}},
 		"the deleted pod is gone":         {in: asking(byDeletion(n1Lost, false), func(in *StepInput) { in.Pod = nil }), actions: []Action{to(asking(byDeletion(n1Lost, false)), Joining)}},
 		"gone before it was looked for":   {in: asking(byDeletion(n1Lost, false), unwanted, func(in *StepInput) { in.Pod, in.Progress.PodUID = nil, "" }), actions: []Action{to(asking(byDeletion(n1Lost, false), func(in *StepInput) { in.Progress.PodUID = "" }), Cancelled)}},
 		"no pod to delete":                {in: operated(byDeletion(n1Lost, false), func(in *StepInput) { in.Pod = nil }), reasons: []Reason{MemberMissing}},
@@ -104,6 +111,14 @@ func TestStepDelegated(t *testing.T) {
 		"over: the policy forgets it":     {in: asking(func(in *StepInput) { in.Progress.Phase = Complete }), actions: []Action{{Kind: Release}}},
 		"asked without a permit":          {in: asking(func(in *StepInput) { in.PermitTime = time.Time{} }), actions: []Action{{Kind: Permit}}},
 		"a permit that holds for nothing": {in: operated(ruledOut, func(in *StepInput) { in.PermitTime = ago(patience) }), actions: []Action{{Kind: Release}}, reasons: []Reason{"NoQuorum"}},
+		"a pod that ends already": {
+			in:      operated(permitted, byDeletion(n1Lost, false), ending(ago(time.Hour))),
+			actions: []Action{{Kind: Write, Progress: Progress{Phase: Removing, PodUID: "p1", Node: "n1", NodeUID: "n1", StartTime: ago(time.Hour)}}},
+		},
+		"a pod that ends, by a clock that is behind": {
+			in:      asking(byDeletion(n1Lost, false), ending(ago(2*time.Minute))),
+			actions: []Action{{Kind: Write, Progress: Progress{Phase: Removing, PodUID: "p1", Node: "n1", StartTime: ago(2 * time.Minute)}}},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

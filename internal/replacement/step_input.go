@@ -105,6 +105,8 @@ type NamedPod struct {
 	Node        Node   // Name "": it is bound to none
 	Ready       bool
 	Terminating bool
+	// DeletionTime is when its deletion began; zero: it has not, or that is not known.
+	DeletionTime time.Time
 	// Unscheduled is the scheduler's message, where it has found no node.
 	Unscheduled string
 }

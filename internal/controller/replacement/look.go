@@ -296,6 +296,9 @@ func (r *reconciler) present(ctx context.Context, l *look) error {
 // namedPod is what a pod says of itself.
 func namedPod(pod *corev1.Pod) *replacement.NamedPod {
 	named := &replacement.NamedPod{UID: pod.UID, Version: pod.ResourceVersion, Terminating: pod.DeletionTimestamp != nil}
+	if at, grace := pod.DeletionTimestamp, pod.DeletionGracePeriodSeconds; at != nil && grace != nil {
+		named.DeletionTime = at.Add(-snapshot.Seconds(*grace))
+	}
 	for _, c := range pod.Status.Conditions {
 		switch {
 		case c.Type == corev1.PodReady:
