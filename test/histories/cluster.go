@@ -1,6 +1,7 @@
 package histories
 
 import (
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -27,13 +28,16 @@ const (
 // ghost is a process whose pod was taken away by force: the kubelet has not ended it.
 type ghost struct{ ends time.Time }
 
-// cluster is what kubelets, the StatefulSet and the garbage collector may do next.
+// cluster is what kubelets, StatefulSets, ReplicaSets and the garbage collector may do next.
 func (w *world) cluster() []option {
 	var all []option
 	for _, p := range w.site.members() {
 		if next := w.progress(p); next != nil {
 			all = append(all, option{2, next})
 		}
+	}
+	if next := w.scaleUp(); next != nil {
+		all = append(all, option{2, next})
 	}
 	return append(all, option{1, func() { w.store.collect() }})
 }
@@ -49,6 +53,8 @@ func (w *world) progress(p planned) func() {
 		return w.collectOrphan(pod)
 	case pod == nil && w.makesNone[p.pod]:
 		return nil
+	case pod == nil && !haunted && w.inDeployment(p.role):
+		return func() { w.retire(p) }
 	case w.lost(p.pod) && pod == nil && w.inSet(p.pod):
 		return func() { w.recreate(p) }
 	case w.lost(p.pod):
@@ -57,6 +63,8 @@ func (w *world) progress(p planned) func() {
 		return w.bind(pod)
 	case haunted && !time.Now().Before(ghost.ends):
 		return func() { w.exorcise(p) }
+	case pod == nil && w.inDeployment(p.role):
+		return nil
 	case pod == nil:
 		return func() { w.recreate(p) }
 	case pod.Status.Phase == corev1.PodFailed:
@@ -112,7 +120,7 @@ func (w *world) exorcise(p planned) {
 	w.safety.changed(w, natural, "what was left of "+p.pod+" has ended")
 }
 
-// recreate is the StatefulSet's work.
+// recreate is the work of the pod's controller.
 func (w *world) recreate(p planned) {
 	grace := int64(30)
 	if w.odds.abrupt > 0 {
@@ -121,7 +129,7 @@ func (w *world) recreate(p planned) {
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: namespace, Name: p.pod, Labels: map[string]string{"role": p.role, "pod": p.pod},
-			OwnerReferences: owners(p.pod),
+			OwnerReferences: w.owners(p),
 		},
 		Spec:   corev1.PodSpec{NodeName: w.schedule(p.pod), TerminationGracePeriodSeconds: &grace},
 		Status: corev1.PodStatus{Phase: corev1.PodPending},
@@ -136,18 +144,23 @@ func (w *world) recreate(p planned) {
 	if err := w.store.create(pod); err != nil {
 		w.fail("SIMULATOR", "creating %s: %v", p.pod, err)
 	}
-	w.note("statefulset: pod %s is created (%s)", p.pod, pod.UID)
+	w.note("%s: pod %s is created (%s)", strings.ToLower(pod.OwnerReferences[0].Kind), p.pod, pod.UID)
 	w.podLives[p.pod] = created
 }
 
-// owners are those of a pod: its StatefulSet.
-func owners(pod string) []metav1.OwnerReference {
-	return []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "StatefulSet", Name: setOf(pod), UID: "sts", Controller: new(true)}}
+// owners are those of a pod: its StatefulSet or ReplicaSet.
+func (w *world) owners(p planned) []metav1.OwnerReference {
+	owner := metav1.OwnerReference{APIVersion: "apps/v1", Kind: "StatefulSet", Name: setOf(p.pod), UID: "sts", Controller: new(true)}
+	if w.inDeployment(p.role) {
+		owner.Kind, owner.UID = "ReplicaSet", "rs"
+	}
+	return []metav1.OwnerReference{owner}
 }
 
 // disown is a StatefulSet that is deleted without its pods, of which one is seen, or that takes it over anew.
 func (w *world) disown() {
-	pod := w.store.pod(w.somePod().pod)
+	p := w.somePod()
+	pod := w.store.pod(p.pod)
 	if pod == nil || pod.DeletionTimestamp != nil {
 		return
 	}
@@ -155,7 +168,7 @@ func (w *world) disown() {
 	if len(pod.OwnerReferences) > 0 {
 		pod.OwnerReferences = nil
 	} else {
-		pod.OwnerReferences = owners(pod.Name)
+		pod.OwnerReferences = w.owners(p)
 	}
 	w.note("statefulset: owns %s: %t", pod.Name, len(pod.OwnerReferences) > 0)
 	w.store.put(pod)
@@ -175,6 +188,7 @@ func (w *world) run(p planned) {
 		w.local().wipe(p.pod)
 	}
 	w.site.start(p.pod, wiped)
+	w.succeeds(p)
 	delete(w.replacing, p.pod)
 	delete(w.crashed, p.pod)
 	delete(w.safety.let, p.pod)
@@ -204,7 +218,7 @@ func (w *world) probe(name string) {
 func (w *world) begins(pod *corev1.Pod) {
 	ending := duplicate(pod)
 	at := metav1.NewTime(time.Now().Add(time.Duration(*pod.Spec.TerminationGracePeriodSeconds) * time.Second))
-	ending.DeletionTimestamp = &at
+	ending.DeletionTimestamp, ending.DeletionGracePeriodSeconds = &at, pod.Spec.TerminationGracePeriodSeconds
 	w.ends[pod.UID] = time.Now().Add(w.within(time.Duration(w.odds.linger) * time.Second))
 	w.store.put(ending)
 }

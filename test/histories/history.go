@@ -71,8 +71,8 @@ func RunWithout(seed uint64, watches ...string) Result {
 func newWorld(ctx context.Context, seed uint64) *world {
 	w := &world{
 		ctx: ctx, seed: seed, dice: rand.New(rand.NewPCG(seed, 1)), begun: time.Now(), ticked: time.Now(),
-		podLives: map[string]life{}, crashed: map[string]bool{}, ghosts: map[string]ghost{}, ends: map[types.UID]time.Time{}, revived: map[string]time.Time{}, kept: map[string]time.Time{}, machines: map[string]*machine{}, replacing: map[string]bool{}, fresh: map[string]bool{}, health: map[string]*health{},
-		regime: newRegime(), jobs: make(chan func()), safety: safety{needed: map[string]needed{}, let: map[string]string{}, crashes: map[string]time.Time{}},
+		podLives: map[string]life{}, crashed: map[string]bool{}, ghosts: map[string]ghost{}, ends: map[types.UID]time.Time{}, revived: map[string]time.Time{}, kept: map[string]time.Time{}, machines: map[string]*machine{}, replacing: map[string]bool{}, awaits: map[string]awaited{}, fresh: map[string]bool{}, health: map[string]*health{},
+		regime: newRegime(), jobs: make(chan func()), safety: safety{needed: map[string]needed{}, missed: map[string]time.Time{}, let: map[string]string{}, crashes: map[string]time.Time{}},
 	}
 	w.store = newStore(time.Now)
 	return w
@@ -278,6 +278,10 @@ func (w *world) settleOne() bool {
 			next()
 			return true
 		}
+	}
+	if next := w.scaleUp(); next != nil {
+		next()
+		return true
 	}
 	return w.store.collect() > 0
 }

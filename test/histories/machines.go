@@ -20,6 +20,7 @@ import (
 // machine is the node of a member: how often it has booted, and whether it is lost.
 type machine struct {
 	node  string
+	zone  string
 	boots int
 	lost  bool
 	since time.Time // that it is lost
@@ -38,7 +39,7 @@ func (w *world) nodeKey(pod string) client.ObjectKey {
 
 // join adds the node of a member.
 func (w *world) join(pod string) error {
-	w.machines[pod] = &machine{node: "n-" + pod, boots: 1}
+	w.machines[pod] = &machine{node: "n-" + pod, zone: []string{"a", "b", "c"}[len(w.machines)%3], boots: 1}
 	return w.createNode(pod)
 }
 
@@ -50,10 +51,7 @@ func (w *world) createNode(pod string) error {
 }
 
 // zoneOf is the zone in which a member is: its machines are all in one.
-func (w *world) zoneOf(pod string) string {
-	at := slices.IndexFunc(w.site.members(), func(p planned) bool { return p.pod == pod })
-	return []string{"a", "b", "c"}[at%3]
-}
+func (w *world) zoneOf(pod string) string { return w.machines[pod].zone }
 
 func (w *world) nodeStatus(pod string, ready corev1.ConditionStatus) corev1.NodeStatus {
 	return corev1.NodeStatus{

@@ -24,7 +24,20 @@ type threeMembers struct {
 	lags  time.Duration
 	free  bool // its role has no rules
 	quick bool // its role settles at once
+	// scales: a ReplicaSet makes its pods. alone is what would be missing, by pod.
+	scales bool
+	alone  map[string]string
 }
+
+func (s *threeMembers) scaled() (role string, replicas int) {
+	if !s.scales {
+		return "", 0
+	}
+	return "m", 3
+}
+func (s *threeMembers) add(string)                  {}
+func (s *threeMembers) drop(string)                 {}
+func (s *threeMembers) wouldMiss(pod string) string { return s.alone[pod] }
 
 func (s *threeMembers) members() []planned {
 	return []planned{{pod: "a", role: "m"}, {pod: "b", role: "m"}, {pod: "c", role: "m"}}

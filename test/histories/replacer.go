@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -18,7 +19,7 @@ func (p *person) replace() {
 			return
 		}
 		pod := p.some()
-		if gone := p.world.destroyed(); len(gone) > 0 && p.dice.IntN(6) > 0 {
+		if gone := p.world.broken(); len(gone) > 0 && p.dice.IntN(6) > 0 {
 			pod = gone[p.dice.IntN(len(gone))]
 		}
 		name := fmt.Sprintf("%s-%d", p.name, p.dice.IntN(1000))
@@ -37,6 +38,17 @@ func (p *person) replace() {
 	}
 }
 
+// broken are the members whose disks are lost for good, and those of ReplicaSets that do no work.
+func (w *world) broken() []string {
+	all := w.destroyed()
+	for _, p := range w.site.members() {
+		if w.inDeployment(p.role) && (w.lost(p.pod) || w.crashed[p.pod]) {
+			all = append(all, p.pod)
+		}
+	}
+	return all
+}
+
 func (w *world) replacement(name string) *v1alpha1.ReplacementRequest {
 	for _, request := range list[*v1alpha1.ReplacementRequest](w.store, replaces) {
 		if request.Name == name {
@@ -48,7 +60,7 @@ func (w *world) replacement(name string) *v1alpha1.ReplacementRequest {
 
 // requestReplacement creates a request, unless the member has one that is not over.
 func (w *world) requestReplacement(name, pod string) {
-	if !w.inSet(pod) || slices.ContainsFunc(list[*v1alpha1.ReplacementRequest](w.store, replaces), func(q *v1alpha1.ReplacementRequest) bool {
+	if !w.replaceable(pod) || slices.ContainsFunc(list[*v1alpha1.ReplacementRequest](w.store, replaces), func(q *v1alpha1.ReplacementRequest) bool {
 		return q.Name == name || q.Spec.Member.ID == pod && !q.Status.Over()
 	}) {
 		return
@@ -84,13 +96,17 @@ func (w *world) replaceDestroyed() {
 	}
 }
 
-// checkReplacements: every request is over, or says what it waits for; and nothing of one that is over stands in the policy.
+// checkReplacements: every request is over, or says what it waits for, which is no successor where a ReplicaSet has made all pods that it is to make; and
+// nothing of one that is over stands in the policy.
 func (w *world) checkReplacements() {
 	open := map[string]bool{}
 	for _, request := range list[*v1alpha1.ReplacementRequest](w.store, replaces) {
 		open[request.Name] = !request.Status.Over()
 		if !request.Status.Over() && len(request.Status.Blockers) == 0 {
 			w.fail("LIVENESS", "replacement request %s for %s is neither over nor has a blocker: %s", request.Name, request.Spec.Member.ID, request.Status.Step)
+		}
+		if request.Status.Step == v1alpha1.ReplacementJoining && w.policy(firstPolicy) != nil && w.inDeployment(strings.TrimPrefix(request.Spec.Member.Role, "own-")) {
+			w.fail("LIVENESS", "replacement request %s for %s waits for a successor, and all are there: %+v", request.Name, request.Spec.Member.ID, request.Status.Blockers)
 		}
 		w.note("replacement of %s: %s %+v", request.Spec.Member.ID, request.Status.Step, request.Status.Blockers)
 	}

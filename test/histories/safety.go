@@ -34,6 +34,8 @@ const maxAge = 10 * time.Second
 // safety knows of every member since when it cannot be missed, and why.
 type safety struct {
 	needed map[string]needed
+	// missed is since when members of a ReplicaSet have been the only ones that could do their work.
+	missed map[string]time.Time
 	// let are the members that were let go by Usher and are not back, with their roles.
 	let map[string]string
 	// excused: a member was taken away that could not be missed, and not by Usher.
@@ -60,6 +62,7 @@ func (s *safety) changedBy(w *world, c cause, what string, pod *corev1.Pod) {
 	if c == accident {
 		s.accident = time.Now()
 	}
+	s.misses(w)
 	for _, p := range w.site.members() {
 		why := w.wouldLose(p.pod)
 		_, known := s.needed[p.pod]

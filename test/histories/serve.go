@@ -156,6 +156,7 @@ func (w *world) takeAway(r *removal, pod *corev1.Pod) {
 	}
 	w.safety.letGo(w, r, pod)
 	w.checkPermit(r, pod)
+	w.checkPodGoes(r, pod)
 	c := ours
 	if r.excuse != "" {
 		c = accident

@@ -40,6 +40,25 @@ func newShardStore(plan []planned, keepers int) *shardStore {
 	return s
 }
 
+// add has a router be known that has not begun, and drop has one be forgotten.
+func (s *shardStore) add(router string) {
+	s.routers = append(s.routers, router)
+	s.missed[router] = followerLag
+}
+
+func (s *shardStore) drop(router string) {
+	s.routers = slices.DeleteFunc(s.routers, func(r string) bool { return r == router })
+	delete(s.up, router)
+}
+
+// wouldMiss says whether no other router serves.
+func (s *shardStore) wouldMiss(router string) string {
+	if slices.ContainsFunc(s.routers, func(r string) bool { return r != router && s.up[r] }) {
+		return ""
+	}
+	return "no other routes"
+}
+
 // tick makes one copy, or drops one, for each shard.
 func (s *shardStore) tick() {
 	for _, name := range slices.Concat(s.keepers, s.routers) {
@@ -153,7 +172,7 @@ func (s *shardStore) answer(request *http.Request) *http.Response {
 		down := slices.DeleteFunc(slices.Clone(s.keepers), func(k string) bool { return s.seemsUp(k) })
 		closed := slices.DeleteFunc(slices.Clone(s.keepers), func(k string) bool { return !s.closed[k] })
 		routers := slices.DeleteFunc(slices.Clone(s.routers), func(r string) bool { return !s.seemsUp(r) })
-		return said(request, http.StatusOK, map[string]any{"down": down, "closed": closed, "routers": len(routers)})
+		return said(request, http.StatusOK, map[string]any{"down": down, "closed": closed, "routers": len(routers), "routing": routers})
 	case "GET /keepers/":
 		return said(request, http.StatusOK, map[string]any{"shards": s.count(name), "sole": s.sole(name), "closed": s.closed[name]})
 	case "PUT /closed/":

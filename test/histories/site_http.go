@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -23,8 +24,9 @@ type httpSite struct {
 	staging *shardStore
 	writing *rand.Rand
 	faulty  map[string]int // answers that go wrong, by how
-	floor   bool           // routers go by which pods are Ready, and not by what the store says
-	stay    bool           // keepers' pods stay, and their shards leave
+	routers int
+	floor   bool // routers go by which pods are Ready, and not by what the store says
+	stay    bool // keepers' pods stay, and their shards leave
 }
 
 // troubles are what may be wrong with an answer.
@@ -37,7 +39,7 @@ func newHTTPSite(w *world) site {
 
 // storeOf is a store of so many keepers and routers.
 func storeOf(w *world, keepers, routers int) *httpSite {
-	d := &httpSite{world: w, faulty: map[string]int{}, writing: rand.New(rand.NewPCG(w.seed, 3))}
+	d := &httpSite{world: w, routers: routers, faulty: map[string]int{}, writing: rand.New(rand.NewPCG(w.seed, 3))}
 	for n := range keepers {
 		d.plan = append(d.plan, planned{fmt.Sprintf("keeper-%d", n), "keeper", true})
 	}
@@ -109,7 +111,7 @@ func (d *httpSite) roles() []v1alpha1.Role {
 			},
 		},
 		{
-			Name: "router", Replace: v1alpha1.Replace{Successor: v1alpha1.SuccessorNewIdentity}, System: "http", State: v1alpha1.StateNone, Identity: v1alpha1.IdentityNone,
+			Name: "router", Replace: d.routerReplace(), System: "http", State: v1alpha1.StateNone, Identity: v1alpha1.IdentityNone,
 			Evict: v1alpha1.Evict{Settle: &metav1.Duration{Duration: followerLag * time.Second}, Rules: []v1alpha1.Rule{{
 				Name: "another-routes", Reason: "LastRouters",
 				Expression: "system.status.routers - double(leaving.filter(id, id.startsWith('router')).size()) >= 2.0",
@@ -121,6 +123,36 @@ func (d *httpSite) roles() []v1alpha1.Role {
 		roles[1].Evict = v1alpha1.Evict{MinReady: new(int32(1))}
 	}
 	return roles
+}
+
+// routerReplace is what a router's role says of its successor: where a ReplicaSet makes it, any pod will do as long as another routes.
+func (d *httpSite) routerReplace() v1alpha1.Replace {
+	if d.world.odds.replaced == 0 {
+		return v1alpha1.Replace{Successor: v1alpha1.SuccessorNewIdentity}
+	}
+	return v1alpha1.Replace{Successor: v1alpha1.SuccessorAnyPod, Rules: []v1alpha1.Rule{{
+		Name: "another-routes", Reason: "LastRouter", Expression: "system.status.routing.exists(name, name != member.id && !(name in leaving))",
+		Message: "these route: {{system.status.routing}}; leaving: {{leaving}}",
+	}}}
+}
+
+func (d *httpSite) scaled() (role string, replicas int) {
+	if d.world.odds.replaced == 0 {
+		return "", 0
+	}
+	return "router", d.routers
+}
+
+func (d *httpSite) add(pod string) {
+	d.plan = append(slices.Clone(d.plan), planned{pod, "router", false})
+	d.here.add(pod)
+}
+
+func (d *httpSite) wouldMiss(router string) string { return d.here.wouldMiss(router) }
+
+func (d *httpSite) drop(pod string) {
+	d.plan = slices.DeleteFunc(slices.Clone(d.plan), func(p planned) bool { return p.pod == pod })
+	d.here.drop(pod)
 }
 
 func (d *httpSite) kind(r *replica, real system.Kind) system.Kind {

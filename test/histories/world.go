@@ -55,6 +55,8 @@ type world struct {
 	makesNone map[string]bool
 	// replacing are the members whose claims were deleted for a successor that has not begun.
 	replacing map[string]bool
+	// awaits are those whose pods were deleted for one.
+	awaits    map[string]awaited
 	ends      map[types.UID]time.Time // when the process of a terminating pod ends
 	draws     uint64
 	tight     bool // a budget allows no disruption
