@@ -225,7 +225,11 @@ func (s *stepping) departed() {
 	if !bound && len(s.Places) == 0 && s.Progress.Node == "" {
 		s.block(nodeNotKnown(s.Member.ID))
 	}
-	if bound && s.mayRun(&s.Pod.Node) && s.Pod.Node.State == NodeAlive {
+	switch {
+	case !bound || !s.mayRun(&s.Pod.Node) || s.Pod.Node.State != NodeAlive:
+	case s.Pod.Terminating: // an eviction that would be advised is under way
+		s.block(podLeaving(s.Member.PodName, s.Namespace))
+	default:
 		s.block(runs(s.Member, s.Pod.Node.Name, s.Namespace))
 	}
 	for i := range s.Places {

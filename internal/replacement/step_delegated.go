@@ -69,6 +69,8 @@ func (s *stepping) askable() {
 		s.block(targetMissing(&d.Target.TargetRef, s.Namespace))
 	case !d.Patches && s.Pod == nil:
 		s.block(podMissing(s.Member.ID))
+	case !d.Patches && s.Pod.Ready && s.Pod.Node.State == NodeAlive && s.Pod.Terminating:
+		s.block(podLeaving(s.Member.PodName, s.Namespace))
 	case !d.Patches && s.Pod.Ready && s.Pod.Node.State == NodeAlive: // an eviction asks its budgets
 		s.block(runsReady(s.Member, s.Pod.Node.Name, s.Namespace))
 	}

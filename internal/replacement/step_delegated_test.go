@@ -95,6 +95,7 @@ func TestStepDelegated(t *testing.T) {
 		"the object went with it":         {in: asking(func(in *StepInput) { in.Delegated.Target.UID = "" }), reasons: []Reason{OperatorAwaited}},
 		"not read while it is asked":      {in: asking(func(in *StepInput) { in.Unread = []Blocker{{Reason: NotRead}} }), reasons: []Reason{NotRead}},
 		"a Ready pod is not deleted":      {in: operated(byDeletion(n1Alive, true)), reasons: []Reason{PredecessorRuns}},
+		"… nor one that is being evicted": {in: operated(byDeletion(n1Alive, true), func(in *StepInput) { in.Pod.Terminating = true }), reasons: []Reason{PredecessorLeaving}},
 		"a pod of a lost node is":         {in: asking(byDeletion(n1Lost, false)), actions: []Action{{Kind: DeletePod, Name: "main-storage-1", UID: "p1", Version: "7"}}},
 		"a pod that ends":                 {in: asking(byDeletion(n1Lost, false), func(in *StepInput) { in.Pod.Terminating = true }), reasons: []Reason{PredecessorLeaving}},
 		"a pod that began to end later":   {in: asking(byDeletion(n1Lost, false), ending(ago(time.Second))), reasons: []Reason{PredecessorLeaving}},

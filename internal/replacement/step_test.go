@@ -120,6 +120,7 @@ func TestStep(t *testing.T) {
 		"the set does not make it":           {in: lost(func(in *StepInput) { in.Set.Makes = No }), blockers: []Reason{StatefulSetMissing}},
 		"the set is not known":               {in: lost(func(in *StepInput) { in.Set.Makes = Unknown }), blockers: []Reason{StatefulSetMissing}},
 		"it runs":                            {in: lost(on(n1Alive)), blockers: []Reason{PredecessorRuns}},
+		"it is being evicted":                {in: lost(on(n1Alive), func(in *StepInput) { in.Pod.Terminating = true }), blockers: []Reason{PredecessorLeaving}},
 		"its set has made it elsewhere": {in: lost(permitted, on(n2Alive), noClaims, entered), actions: []Action{
 			{Kind: Write, Progress: Progress{Phase: Joining, Node: "n1", NodeUID: "n1", Registration: own("http://db-0.db.shop.svc:2380")}},
 		}},
