@@ -70,7 +70,7 @@ func asksAnew(before []byte, policy *v1alpha1.EvictionPolicy, does func(*v1alpha
 		return true
 	}
 	is, was := policy.Spec, old.Spec
-	is.Suspend, was.Suspend = false, false // whoever may write the policy may stop it
+	was.Suspend = was.Suspend || is.Suspend // whoever may write the policy may stop it; to let it go on takes the right
 	return !equality.Semantic.DeepEqual(is, was)
 }
 

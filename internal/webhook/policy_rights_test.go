@@ -46,6 +46,9 @@ func TestPatchesTakeTheRightToImpersonate(t *testing.T) {
 		"with that to another":          {nil, patching, "default", http.StatusForbidden},
 		"another patch without it":      {patching, other, "", http.StatusForbidden},
 		"the same, suspended, without":  {patching, suspended, "", http.StatusOK},
+		"suspended no longer, without":  {suspended, patching, "", http.StatusForbidden},
+		"suspended no longer, with it":  {suspended, patching, "operator", http.StatusOK},
+		"suspended as before, without":  {suspended, suspended.DeepCopy(), "", http.StatusOK},
 		"no patch, without":             {nil, testPolicy(), "", http.StatusOK},
 		"one that had none, without it": {testPolicy(), patching, "", http.StatusForbidden},
 	} {
