@@ -219,7 +219,7 @@ func (r *reconciler) set(ctx context.Context, l *look, name string) error {
 	set, err := r.statefulSet(ctx, snapshot.Key{Namespace: l.request.Namespace, Name: name})
 	switch {
 	case apierrors.IsForbidden(err):
-		l.unread("StatefulSet "+name, err, r.binding())
+		l.unread("StatefulSet "+name, err, bringRights)
 		return nil
 	case err != nil:
 		return err
@@ -255,7 +255,7 @@ func (r *reconciler) claims(ctx context.Context, l *look) (data []string, err er
 		nodes, err := r.claim(ctx, l, &l.in.Claims[i])
 		switch {
 		case apierrors.IsForbidden(err):
-			l.unread("claim "+l.in.Claims[i].Name, err, r.binding())
+			l.unread("claim "+l.in.Claims[i].Name, err, bringRights)
 		case err != nil:
 			return nil, err
 		}

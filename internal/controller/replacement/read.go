@@ -68,7 +68,7 @@ func (r *reconciler) named(ctx context.Context, l *look) (string, error) {
 	err := r.live.List(ctx, &sets, client.InNamespace(l.request.Namespace))
 	switch {
 	case apierrors.IsForbidden(err):
-		l.lacks(replacement.Unread("the StatefulSets of namespace "+l.request.Namespace, err.Error(), r.binding()))
+		l.lacks(replacement.Unread("the StatefulSets of namespace "+l.request.Namespace, err.Error(), bringRights))
 		return "", nil
 	case err != nil:
 		return "", fmt.Errorf("listing StatefulSets: %w", err)
@@ -255,7 +255,7 @@ func (r *reconciler) take(ctx context.Context, l *look, name string, object *cor
 	facts, err := r.nodeFacts(ctx, name, object)
 	switch {
 	case apierrors.IsForbidden(err):
-		l.unread("the Lease of node "+name, err, r.binding())
+		l.unread("the Lease of node "+name, err, bringRights)
 	case err != nil:
 		return err
 	}

@@ -19,7 +19,6 @@ import (
 	"usher.sh/usher/internal/act"
 	"usher.sh/usher/internal/answers"
 	"usher.sh/usher/internal/eviction"
-	"usher.sh/usher/internal/observe"
 	"usher.sh/usher/internal/replacement"
 	"usher.sh/usher/internal/snapshot"
 )
@@ -355,13 +354,12 @@ func (r *reconciler) refused(seen *look, a *replacement.Action, answer *answers.
 	if answer.Code != answers.Forbidden {
 		return replacement.WriteRefused(string(a.Kind), cmp.Or(a.Name, seen.request.Spec.Member.ID), said, "it is tried again; see the log of usher's manager")
 	}
-	return replacement.WriteRefused(string(a.Kind), cmp.Or(a.Name, seen.request.Spec.Member.ID), said, r.binding())
+	return replacement.WriteRefused(string(a.Kind), cmp.Or(a.Name, seen.request.Spec.Member.ID), said, bringRights)
 }
 
-// binding is how an admin gives the manager the rights that it lacks.
-func (r *reconciler) binding() string {
-	return "usher install --replacement; or " + observe.BindManager(Role, r.Self)
-}
+// bringRights is how an administrator gives the manager the rights without which nothing is replaced: what is installed otherwise lacks their ClusterRoles
+// as well.
+const bringRights = "usher install --replacement"
 
 // record makes an event of a step that begins, of what the first waits for, and of one that stalls; and of the policy when one of its members is removed
 // whose data was given up.

@@ -29,9 +29,6 @@ import (
 // +kubebuilder:rbac:groups="",resources=nodes;pods,verbs=get;list;watch
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
 
-// Role is the optional ClusterRole without which nothing is replaced.
-const Role = "usher-replacements"
-
 // Options says what the controllers work with.
 type Options struct {
 	Act *act.Replacements
