@@ -195,6 +195,17 @@ func (s *stepping) present() []*Claim {
 	return all
 }
 
+// unbound are the names of the claims that exist and have no volume.
+func (s *stepping) unbound() []string {
+	var names []string
+	for _, c := range s.present() {
+		if c.Volume == "" {
+			names = append(names, c.Name)
+		}
+	}
+	return names
+}
+
 // producible: the set makes a pod under the member's name.
 func (s *stepping) producible() {
 	switch s.Set.Makes {
@@ -452,7 +463,7 @@ func (s *stepping) placed() bool {
 	case s.Pod.Node.Name == "" && slices.ContainsFunc(s.Claims, func(c Claim) bool { return c.UID == "" }): // its set makes them with a pod
 		s.act(Action{Kind: DeletePod, Name: s.Member.PodName, UID: s.Pod.UID, Version: s.Pod.Version})
 	case s.Pod.Node.Name == "":
-		s.block(unscheduled(s.Member.PodName, s.Pod.Unscheduled, s.System.Order))
+		s.block(unscheduled(s.Member.PodName, s.Pod.Unscheduled, s.unbound(), s.Namespace, s.System.Order))
 	case s.Pod.Node.State == NodeOff || s.Pod.Node.State == NodeDeleted:
 		s.block(successorLost(s.Member.PodName, s.Pod.Node.Name, s.System.Order))
 	case s.Progress.NodeUID != "" && s.Pod.Node.UID == s.Progress.NodeUID && !s.Cancelled: // who deletes the request accepts it there

@@ -260,12 +260,16 @@ func noSuccessor(set, pod, namespace string) Blocker {
 	return waiting(SuccessorMissing, fmt.Sprintf("StatefulSet %s has not made pod %s yet", set, pod), "wait; what it says: kubectl describe statefulset "+set+" -n "+namespace)
 }
 
-func unscheduled(pod, why string, order Order) Blocker {
-	message := fmt.Sprintf("pod %s has no node yet", pod)
+// unscheduled is about a successor without a node. Unbound are the names of its claims that have no volume: their StorageClass may be what it lacks.
+func unscheduled(pod, why string, unbound []string, namespace string, order Order) Blocker {
+	message, remedy := fmt.Sprintf("pod %s has no node yet", pod), "make room for it"
 	if why != "" {
 		message += ": " + why
 	}
-	return waiting(SuccessorUnscheduled, message, "make room for it; "+lostAgain(order))
+	if len(unbound) > 0 {
+		remedy += fmt.Sprintf(", or see what its claims wait for: kubectl describe pvc %s -n %s", strings.Join(unbound, " "), namespace)
+	}
+	return waiting(SuccessorUnscheduled, message, remedy+"; "+lostAgain(order))
 }
 
 func successorLost(pod, node string, order Order) Blocker {

@@ -50,6 +50,13 @@ func TestAdviceIsACommand(t *testing.T) {
 			})),
 			PredecessorLeaving, "kubectl get pod db-0 -n shop -o jsonpath='{.metadata.finalizers}'",
 		},
+		"its successor has no volume": {
+			first(joining(func(in *StepInput) { in.Pod.Node, in.Claims[0].Volume = Node{}, "" })),
+			SuccessorUnscheduled, "make room for it, or see what its claims wait for: kubectl describe pvc data-db-0 -n shop; " + lostAgain(""),
+		},
+		"its successor has no node": {
+			first(joining(func(in *StepInput) { in.Pod.Node = Node{} })), SuccessorUnscheduled, "make room for it; " + lostAgain(""),
+		},
 		"its node does not report": {
 			first(asking(byDeletion(n1Lost, false), func(in *StepInput) { in.Pod.Terminating = true })),
 			PredecessorLeaving, "usher fence n1 --confirm",
