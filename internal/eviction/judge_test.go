@@ -296,6 +296,16 @@ func TestMessages(t *testing.T) {
 	}
 }
 
+// The advice is typed as it stands: it names the policies, each once, and their namespace.
+func TestPoliciesThatClaimAPodAreNamed(t *testing.T) {
+	in := world(t)
+	in.Policies = append(in.Policies, Declared{Key: snapshot.Key{Namespace: "shop", Name: "other"}, Policy: in.Policies[0].Policy})
+	want := "change the selectors so that each pod is claimed once: kubectl edit evictionpolicy -n shop " + in.Policies[0].Key.Name + " other"
+	if got := Judge(in).Blockers[0]; got.Reason != ClaimedTwice || got.Remedy != want {
+		t.Errorf("%+v", got)
+	}
+}
+
 func TestSuspendedAndInvalid(t *testing.T) {
 	in := world(t)
 	spec := toySpec()

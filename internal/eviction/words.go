@@ -16,14 +16,17 @@ import (
 const lookAgain = 10 * time.Second
 
 func claimedTwice(found []claimant) Blocker {
-	var names []string
+	var names, policies []string
 	for _, c := range found {
 		names = append(names, fmt.Sprintf("%s (spec.members[%d])", c.policy.Key.Name, c.entry.index))
+		if !slices.Contains(policies, c.policy.Key.Name) {
+			policies = append(policies, c.policy.Key.Name)
+		}
 	}
 	return Blocker{
 		Reason:  ClaimedTwice,
 		Message: "more than one entry of the policies claims the pod: " + expression.Listed(names) + "; it stays until only one does",
-		Remedy:  "change the selectors so that each pod is claimed once (kubectl edit evictionpolicy)",
+		Remedy:  fmt.Sprintf("change the selectors so that each pod is claimed once: kubectl edit evictionpolicy -n %s %s", found[0].policy.Key.Namespace, strings.Join(policies, " ")),
 	}
 }
 
