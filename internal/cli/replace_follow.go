@@ -165,8 +165,13 @@ func (f *replacementFollower) ended(ctx context.Context, err error) error {
 
 // sayStands says what becomes of a request that is followed no longer.
 func (o *replaceOptions) sayStands(q *v1alpha1.ReplacementRequest) {
-	cancels := "goes on: nothing of the predecessor is left"
-	if step := q.Status.Step; step != v1alpha1.ReplacementJoining {
+	var cancels string
+	switch step := q.Status.Step; {
+	case step == v1alpha1.ReplacementJoining:
+		cancels = "goes on: nothing of the predecessor is left"
+	case q.DeletionTimestamp != nil:
+		cancels = "is being deleted, and goes on if something of the predecessor was removed by then"
+	default:
 		cancels = fmt.Sprintf("stands; kubectl delete replacementrequest %s -n %s cancels it as long as nothing was removed", q.Name, q.Namespace)
 	}
 	fmt.Fprintf(o.Out, "ReplacementRequest %s %s\n", q.Name, cancels)

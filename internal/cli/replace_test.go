@@ -1,11 +1,13 @@
 package cli
 
 import (
+	"bytes"
 	"errors"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -161,6 +163,31 @@ func TestReplacementLines(t *testing.T) {
 	want = "member db-0 is replaced: pod db-0 is on node b; its former volumes, unless the policy has them deleted: v1"
 	if got := strings.Join(replacementLines(q), "\n"); got != want {
 		t.Errorf("%s", got)
+	}
+}
+
+// What can still be done about a request is said of it as it is.
+func TestWhatBecomesOfAReplacement(t *testing.T) {
+	const cancels = "ReplacementRequest q stands; kubectl delete replacementrequest q -n shop cancels it as long as nothing was removed\n"
+	for name, test := range map[string]struct {
+		step    v1alpha1.ReplacementStep
+		deleted bool
+		want    string
+	}{
+		"it waits":                  {step: v1alpha1.ReplacementWaiting, want: cancels},
+		"it removes":                {step: v1alpha1.ReplacementRemoving, want: cancels},
+		"it removes and is deleted": {step: v1alpha1.ReplacementRemoving, deleted: true, want: "ReplacementRequest q is being deleted, and goes on if something of the predecessor was removed by then\n"},
+		"nothing is left":           {step: v1alpha1.ReplacementJoining, deleted: true, want: "ReplacementRequest q goes on: nothing of the predecessor is left\n"},
+	} {
+		q := &v1alpha1.ReplacementRequest{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "q"}}
+		if q.Status.Step = test.step; test.deleted {
+			q.DeletionTimestamp = &metav1.Time{}
+		}
+		var out bytes.Buffer
+		(&replaceOptions{IOStreams: genericiooptions.IOStreams{Out: &out}}).sayStands(q)
+		if diff := cmp.Diff(test.want, out.String()); diff != "" {
+			t.Errorf("%s: %s", name, diff)
+		}
 	}
 }
 
