@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+	"time"
 
 	"usher.sh/usher/internal/cli/show"
 )
@@ -43,17 +44,23 @@ func outlasting(out io.Writer) *show.Quiet {
 	return &show.Quiet{Out: out}
 }
 
+// together is how soon after the first another signal is the same: timeout(1) sends one to the program and one to its group.
+// No one presses a key again as fast.
+const together = 100 * time.Millisecond
+
 // countSignals calls first for the first signal and second for the next. A hang-up is
 // never the second: a closed terminal sends several, and no key was pressed.
 func countSignals(got <-chan os.Signal, done <-chan struct{}, first, second func()) {
+	var begun time.Time
 	for count := 0; count < 2; {
 		select {
 		case s := <-got:
-			if count > 0 && s == syscall.SIGHUP {
+			if count > 0 && (s == syscall.SIGHUP || time.Since(begun) < together) {
 				continue
 			}
 			if count++; count == 1 {
 				first()
+				begun = time.Now() // what was sent while that took its time is in the channel
 			} else {
 				second()
 			}

@@ -5,6 +5,7 @@ import (
 	"syscall"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -31,10 +32,11 @@ func TestCountSignals(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var calls []string
 				got, done := make(chan os.Signal, len(tt.signals)), make(chan struct{})
+				go countSignals(got, done, func() { calls = append(calls, "first") }, func() { calls = append(calls, "second") })
 				for _, s := range tt.signals {
 					got <- s
+					<-time.After(together)
 				}
-				go countSignals(got, done, func() { calls = append(calls, "first") }, func() { calls = append(calls, "second") })
 				synctest.Wait()
 				close(done)
 				synctest.Wait()
@@ -42,6 +44,35 @@ func TestCountSignals(t *testing.T) {
 					t.Error(diff)
 				}
 			})
+		})
+	}
+}
+
+// timeout(1) sends its signal to the program, and to the group that the program is in: that is one.
+func TestOneSignalThatComesTwice(t *testing.T) {
+	for _, s := range []os.Signal{syscall.SIGTERM, os.Interrupt} {
+		synctest.Test(t, func(t *testing.T) {
+			var calls []string
+			got, done := make(chan os.Signal, 4), make(chan struct{})
+			got <- s
+			go countSignals(got, done, func() {
+				<-time.After(time.Second) // a terminal that is slow
+				got <- s
+				calls = append(calls, "first")
+			}, func() { calls = append(calls, "second") })
+			<-time.After(time.Second + together/2)
+			got <- s
+			synctest.Wait()
+			if diff := cmp.Diff([]string{"first"}, calls); diff != "" {
+				t.Errorf("%s: %s", s, diff)
+			}
+			<-time.After(together)
+			got <- s
+			synctest.Wait()
+			close(done)
+			if diff := cmp.Diff([]string{"first", "second"}, calls); diff != "" {
+				t.Errorf("%s: %s", s, diff)
+			}
 		})
 	}
 }
