@@ -280,9 +280,9 @@ func (o *replaceOptions) noPolicy() error {
 	return fmt.Errorf("namespace %s has no EvictionPolicy, which says how a member is replaced (docs/replacement.md), or is not there, or Usher is not installed; another namespace is named with -n", o.namespace)
 }
 
-// warnReady warns of a member that is not lost: the request stands, and replaces it once it is.
+// warnReady warns of a member that is not lost, and is not on its way out: the request stands, and replaces it once it is.
 func (o *replaceOptions) warnReady(pods []*corev1.Pod) {
-	if len(pods) != 1 || pods[0].Name != o.member {
+	if len(pods) != 1 || pods[0].Name != o.member || pods[0].DeletionTimestamp != nil {
 		return
 	}
 	if slices.ContainsFunc(pods[0].Status.Conditions, func(c corev1.PodCondition) bool { return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue }) {

@@ -166,6 +166,30 @@ func TestReplacementLines(t *testing.T) {
 	}
 }
 
+// A pod that is being deleted is Ready until it has ended.
+func TestReplaceWarnsOfAMemberThatStays(t *testing.T) {
+	for name, test := range map[string]struct {
+		ready, deleted, want bool
+	}{
+		"it runs":          {ready: true, want: true},
+		"it is going":      {ready: true, deleted: true},
+		"it does not work": {},
+	} {
+		pod := appPod("db-0", "db")
+		if test.ready {
+			pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}
+		}
+		if test.deleted {
+			pod.DeletionTimestamp = &metav1.Time{}
+		}
+		var out bytes.Buffer
+		(&replaceOptions{IOStreams: genericiooptions.IOStreams{ErrOut: &out}, member: "db-0"}).warnReady([]*corev1.Pod{pod})
+		if got := strings.HasPrefix(out.String(), "warning: pod db-0 is Ready"); got != test.want {
+			t.Errorf("%s: %q", name, out.String())
+		}
+	}
+}
+
 // What can still be done about a request is said of it as it is.
 func TestWhatBecomesOfAReplacement(t *testing.T) {
 	const cancels = "ReplacementRequest q stands; kubectl delete replacementrequest q -n shop cancels it as long as nothing was removed\n"
