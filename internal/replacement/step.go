@@ -378,6 +378,7 @@ func (s *stepping) removeRest(left []*Claim) {
 		s.act(Action{Kind: DeleteClaim, Name: c.Name, UID: c.UID})
 	}
 	switch old := s.Pod != nil && !s.successor() && (s.expelled() || !s.running()); {
+	case old && s.becomesSuccessor(left): // the claims that go are waited for
 	case old && s.Pod.Terminating:
 		s.block(podEnding(s.Member.PodName, &s.Pod.Node, s.Namespace))
 	case old:
@@ -385,6 +386,13 @@ func (s *stepping) removeRest(left []*Claim) {
 	case s.nothingLeft():
 		s.write(Joining)
 	}
+}
+
+// becomesSuccessor reports whether the pod is the successor as soon as the predecessor's claims are gone, which are being deleted: it is a later one and on no
+// node, so that it holds none of them, and finds none before others are made for it.
+func (s *stepping) becomesSuccessor(left []*Claim) bool {
+	going := len(left) > 0 && !slices.ContainsFunc(left, func(c *Claim) bool { return !c.Terminating })
+	return going && s.Pod.UID != s.Progress.PodUID && s.Pod.Node.Name == "" && !s.Pod.Terminating
 }
 
 // nothingLeft reports whether neither the predecessor's claims nor its pod are there any more.

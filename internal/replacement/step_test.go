@@ -165,6 +165,8 @@ func TestStep(t *testing.T) {
 		"it has come back too late":             {in: removing(on(n2Alive), claim(func(c *Claim) { c.Terminating = true })), blockers: []Reason{PredecessorRuns}},
 		"where it was, the node is lost":        {in: removing(listed(Yes, No), was(Place{Node: n1Lost})), blockers: []Reason{NodeNotProvenOff}},
 		"a later pod is on a node that is off":  {in: removing(claim(func(c *Claim) { c.Terminating = true }), func(in *StepInput) { in.Pod = &NamedPod{UID: "p9", Node: n1Off} }), actions: []Action{retains, {Kind: DeletePod, Name: "db-0", UID: "p9"}}, blockers: []Reason{PredecessorLeaving}},
+		"its claim goes, a later pod waits":     {in: removing(claim(func(c *Claim) { c.Terminating = true }), func(in *StepInput) { in.Pod = &NamedPod{UID: "p9"} }), actions: []Action{retains}, blockers: []Reason{PredecessorLeaving}},
+		"its claim goes, and its pod waits":     {in: removing(claim(func(c *Claim) { c.Terminating = true }), func(in *StepInput) { in.Pod.Node = Node{} }), actions: []Action{retains, deletesPod}, blockers: []Reason{PredecessorLeaving}},
 		"its claim is held":                     {in: removing(claim(func(c *Claim) { c.Terminating = true })), actions: []Action{retains, deletesPod}, blockers: []Reason{PredecessorLeaving}},
 		"another has deleted its claim":         {in: lost(permitted, claim(func(c *Claim) { c.Terminating = true })), actions: []Action{retains}},
 		"a claim that goes is not known":        {in: removing(claim(func(c *Claim) { c.Terminating, c.Known = true, false })), blockers: []Reason{VolumeNotKnown}},
