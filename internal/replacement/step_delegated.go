@@ -171,15 +171,24 @@ func (s *stepping) cancelDelegated(requested Tristate) {
 	}
 }
 
-// predecessorGone reports whether nothing is left of the predecessor: the API does not have its pod, or, where it had none, its name has one.
+// predecessorGone reports whether nothing is left of the predecessor: the API does not have its pod, or, where it had none, its name has one. A pod that comes
+// back under its name while an object still asks for it was made for another reason: its operator has yet to replace it.
 func (s *stepping) predecessorGone() bool {
 	switch {
+	case s.Pod != nil && s.stillAsked():
+		return false
 	case s.Progress.PodUID != "":
 		return s.Pod == nil || s.Pod.UID != s.Progress.PodUID
 	case s.Pod != nil:
 		return true
 	}
 	return len(s.Delegated.Successors) > 0
+}
+
+// stillAsked reports whether the object that was patched asks for the member, as far as is known. One that is another by now, as a pod that came back is, does not.
+func (s *stepping) stillAsked() bool {
+	requested := s.requested()
+	return s.Delegated.Patches && (requested == Unknown || requested == Yes && s.Delegated.Target.UID == s.Progress.Target.UID)
 }
 
 // awaited is what the controller has still to do.
@@ -190,13 +199,19 @@ func (s *stepping) awaited() Blocker {
 	return operatorAwaited(s.Member.ID, &s.Progress.Target, s.Namespace)
 }
 
-// takenOver waits for the successor. Of a request that was deleted it does so for a while: its controller may make none any more.
+// takenOver waits for the successor. Of a request that was deleted it does so for a while: its controller may make none any more. Where the predecessor comes
+// back meanwhile, since its pod has gone for another reason, what was asked is still to be done.
 func (s *stepping) takenOver() {
 	if !s.permitted() {
 		return
 	}
+	back := s.Pod != nil && s.stillAsked()
+	if back && s.requested() == Yes {
+		s.write(Removing)
+		return
+	}
 	at := slices.IndexFunc(s.Delegated.Successors, func(p Successor) bool { return p.Ready && p.Reported == Yes })
-	if at >= 0 {
+	if at >= 0 && !back {
 		s.out.Successor = &s.Delegated.Successors[at]
 		s.write(Complete)
 		return
@@ -208,7 +223,9 @@ func (s *stepping) takenOver() {
 		}
 		s.lookAt(end)
 	}
-	s.out.Blockers = append(s.out.Blockers, s.Unread...)
+	if s.out.Blockers = append(s.out.Blockers, s.Unread...); back && len(s.out.Blockers) > 0 {
+		return
+	}
 	s.missesSuccessor()
 }
 

@@ -51,6 +51,11 @@ func byDeletion(node Node, ready bool) func(*StepInput) {
 	}
 }
 
+// back has a pod have the predecessor's name that was made since.
+func back(in *StepInput) {
+	in.Pod = &NamedPod{UID: "p2", Version: "9", Node: Node{Name: "n1"}, Ready: true}
+}
+
 // ending has the pod's deletion have begun.
 func ending(since time.Time) func(*StepInput) {
 	return func(in *StepInput) { in.Pod.Terminating, in.Pod.DeletionTime = true, since }
@@ -91,6 +96,10 @@ func TestStepDelegated(t *testing.T) {
 		"undone in vain":                  {in: asking(asked, undoable, unwanted, func(in *StepInput) { in.Delegated.Target.Undone = Yes }), reasons: []Reason{UndoWithoutEffect}},
 		"the member is gone":              {in: asking(asked, func(in *StepInput) { in.Pod = nil }), actions: []Action{to(asking(), Joining)}},
 		"another has its name":            {in: asking(func(in *StepInput) { in.Pod.UID = "p2" }), actions: []Action{to(asking(), Joining)}},
+		"another, and it is still asked":  {in: asking(asked, func(in *StepInput) { in.Pod.UID = "p2" }), reasons: []Reason{OperatorAwaited}},
+		"another, and it is not known":    {in: asking(func(in *StepInput) { in.Pod.UID, in.Unread = "p2", []Blocker{{Reason: NotRead}} }), reasons: []Reason{NotRead}},
+		"another object asks":             {in: asking(asked, func(in *StepInput) { in.Pod.UID, in.Delegated.Target.UID = "p2", "f2" }), actions: []Action{to(asking(), Joining)}},
+		"a pod where there was none":      {in: asking(asked, func(in *StepInput) { in.Progress.PodUID = "" }), reasons: []Reason{OperatorAwaited}},
 		"gone, and cancelled":             {in: asking(asked, undoable, unwanted, func(in *StepInput) { in.Pod = nil }), actions: []Action{to(asking(), Joining)}},
 		"the object went with it":         {in: asking(func(in *StepInput) { in.Delegated.Target.UID = "" }), reasons: []Reason{OperatorAwaited}},
 		"not read while it is asked":      {in: asking(func(in *StepInput) { in.Unread = []Blocker{{Reason: NotRead}} }), reasons: []Reason{NotRead}},
@@ -103,6 +112,12 @@ func TestStepDelegated(t *testing.T) {
 		"the deleted pod is gone":         {in: asking(byDeletion(n1Lost, false), func(in *StepInput) { in.Pod = nil }), actions: []Action{to(asking(byDeletion(n1Lost, false)), Joining)}},
 		"gone before it was looked for":   {in: asking(byDeletion(n1Lost, false), unwanted, func(in *StepInput) { in.Pod, in.Progress.PodUID = nil, "" }), actions: []Action{to(asking(byDeletion(n1Lost, false), func(in *StepInput) { in.Progress.PodUID = "" }), Cancelled)}},
 		"no pod to delete":                {in: operated(byDeletion(n1Lost, false), func(in *StepInput) { in.Pod = nil }), reasons: []Reason{MemberMissing}},
+		"its pod comes back, still asked": {in: asking(takesOver(Successor{Ready: true, Reported: Yes}), asked, back), actions: []Action{to(asking(), Removing)}},
+		"its pod comes back, as it seems": {
+			in:      asking(takesOver(Successor{Ready: true, Reported: Yes}), back, func(in *StepInput) { in.Unread = []Blocker{{Reason: NotRead}} }),
+			reasons: []Reason{NotRead},
+		},
+		"its name is the successor's":     {in: asking(takesOver(Successor{Ready: true, Reported: Yes}), back), actions: []Action{to(asking(takesOver()), Complete)}},
 		"no successor":                    {in: asking(takesOver()), reasons: []Reason{SuccessorMissing}},
 		"one that starts":                 {in: asking(takesOver(Successor{Name: "s"})), reasons: []Reason{SuccessorNotReady}},
 		"one that is not reported":        {in: asking(takesOver(Successor{Name: "s", Ready: true, Reported: Unknown})), reasons: []Reason{SuccessorNotReported}},
@@ -175,6 +190,8 @@ func (o *operator) act() {
 		if o.same {
 			o.in.Pod = &NamedPod{UID: o.in.Delegated.Successors[0].UID}
 		}
+	case o.same && gone && o.asked: // it asks itself for it no more
+		o.asked = false
 	case !gone:
 		o.in.Pod = nil
 	case len(o.in.Delegated.Successors) > 0:

@@ -64,7 +64,7 @@ func (r *reconciler) delegated(ctx context.Context, l *look) error {
 	if err := r.delegatedPod(ctx, l); err != nil {
 		return err
 	}
-	if l.in.Delegated.Patches && !joining {
+	if l.in.Delegated.Patches && (!joining || l.pod != nil) {
 		r.target(ctx, l)
 	}
 	switch {
