@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	api "k8s.io/api/lifecycle/v1alpha1"
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -40,6 +41,8 @@ func newObject(k kind) client.Object {
 		return &corev1.PersistentVolume{}
 	case fences:
 		return &v1alpha1.NodeFence{}
+	case shops:
+		return &unstructured.Unstructured{}
 	default:
 		return &api.Eviction{}
 	}

@@ -28,7 +28,7 @@ const (
 // ghost is a process whose pod was taken away by force: the kubelet has not ended it.
 type ghost struct{ ends time.Time }
 
-// cluster is what kubelets, StatefulSets, ReplicaSets and the garbage collector may do next.
+// cluster is what kubelets, StatefulSets, ReplicaSets, operators and the garbage collector may do next.
 func (w *world) cluster() []option {
 	var all []option
 	for _, p := range w.site.members() {
@@ -36,7 +36,7 @@ func (w *world) cluster() []option {
 			all = append(all, option{2, next})
 		}
 	}
-	if next := w.scaleUp(); next != nil {
+	for _, next := range w.made() {
 		all = append(all, option{2, next})
 	}
 	return append(all, option{1, func() { w.store.collect() }})

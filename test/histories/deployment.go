@@ -36,8 +36,16 @@ func (w *world) inDeployment(role string) bool {
 	return scaled == role
 }
 
+// operates reports whether an operator replaces the members of a role.
+func (w *world) operates(role string) bool { return w.operator != nil && w.operator.role == role }
+
 // replaceable reports whether there is something by which a member gets a successor.
 func (w *world) replaceable(pod string) bool { return w.inSet(pod) || w.inDeployment(w.roleOf(pod)) }
+
+// made is what ReplicaSets and operators may do next.
+func (w *world) made() []func() {
+	return slices.DeleteFunc([]func(){w.scaleUp(), w.operate()}, func(next func()) bool { return next == nil })
+}
 
 // scaleUp is what a ReplicaSet does next, nil if that is nothing. Pods that terminate do not count.
 func (w *world) scaleUp() func() {
@@ -82,6 +90,9 @@ func (w *world) restored(role string) {
 	if !ok {
 		return
 	}
+	if !w.inDeployment(role) {
+		return
+	}
 	_, replicas := d.scaled()
 	for _, p := range d.members() {
 		if pod := w.store.pod(p.pod); p.role == role && pod != nil && pod.DeletionTimestamp == nil && w.processRuns(p.pod) {
@@ -93,7 +104,7 @@ func (w *world) restored(role string) {
 	}
 }
 
-// misses notes since when something would be missing without a member of a ReplicaSet.
+// misses notes since when something would be missing without a member of a ReplicaSet or of an operator.
 func (s *safety) misses(w *world) {
 	d, ok := w.site.(deployment)
 	if !ok {
@@ -101,7 +112,7 @@ func (s *safety) misses(w *world) {
 	}
 	for _, p := range d.members() {
 		switch _, known := s.missed[p.pod]; {
-		case !w.inDeployment(p.role), d.wouldMiss(p.pod) == "":
+		case !w.inDeployment(p.role) && !w.operates(p.role), d.wouldMiss(p.pod) == "":
 			delete(s.missed, p.pod)
 		case !known:
 			s.missed[p.pod] = time.Now()
@@ -115,13 +126,15 @@ type awaited struct {
 	since   time.Time
 }
 
-// succeeds has a pod that begins be the successor of all members of its role that went before it was made.
+// succeeds has a pod that begins be the successor of all members of its ReplicaSet that went before it was made; of an operator's, of that of its name.
 func (w *world) succeeds(p planned) {
 	pod := w.store.pod(p.pod)
-	if pod == nil || !w.inDeployment(p.role) {
+	if pod == nil {
 		return
 	}
-	maps.DeleteFunc(w.awaits, func(_ string, a awaited) bool { return !pod.CreationTimestamp.Time.Before(a.since) })
+	maps.DeleteFunc(w.awaits, func(member string, a awaited) bool {
+		return (member == p.pod || w.inDeployment(p.role) && !w.operates(w.roleOf(member))) && !pod.CreationTimestamp.Time.Before(a.since)
+	})
 	w.restored(p.role)
 }
 
@@ -175,17 +188,22 @@ func (w *world) checkPodGoes(r *removal, pod *corev1.Pod) {
 
 // requestFor is the request that says that a pod is replaced: one that stands, or that has stood since a time; nil: there is none.
 func (w *world) requestFor(pod *corev1.Pod, since time.Time) *v1alpha1.ReplacementRequest {
+	return w.requestWhere(since, func(q *v1alpha1.ReplacementRequest) bool {
+		p, role := q.Status.Predecessor, strings.TrimPrefix(q.Spec.Member.Role, "own-")
+		named := p != nil && (p.StatefulSet != "" || p.PodUID == pod.UID && p.StartTime != nil)
+		return named && q.Spec.Member.ID == pod.Name && role == w.roleOf(pod.Name)
+	})
+}
+
+// requestWhere is the first request that is so and is not over, or has gone since a time.
+func (w *world) requestWhere(since time.Time, is func(*v1alpha1.ReplacementRequest) bool) *v1alpha1.ReplacementRequest {
 	all := list[*v1alpha1.ReplacementRequest](w.store, replaces)
 	for _, e := range w.store.events[replaces] {
 		if gone, ok := e.before.(*v1alpha1.ReplacementRequest); ok && e.after == nil && !e.gone.Before(since) {
 			all = append(all, gone)
 		}
 	}
-	at := slices.IndexFunc(all, func(q *v1alpha1.ReplacementRequest) bool {
-		p, role := q.Status.Predecessor, strings.TrimPrefix(q.Spec.Member.Role, "own-")
-		named := p != nil && (p.StatefulSet != "" || p.PodUID == pod.UID && p.StartTime != nil)
-		return named && !q.Status.Over() && q.Spec.Member.ID == pod.Name && role == w.roleOf(pod.Name)
-	})
+	at := slices.IndexFunc(all, func(q *v1alpha1.ReplacementRequest) bool { return !q.Status.Over() && is(q) })
 	if at < 0 {
 		return nil
 	}

@@ -2,6 +2,7 @@ package histories
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -71,7 +72,7 @@ func RunWithout(seed uint64, watches ...string) Result {
 func newWorld(ctx context.Context, seed uint64) *world {
 	w := &world{
 		ctx: ctx, seed: seed, dice: rand.New(rand.NewPCG(seed, 1)), begun: time.Now(), ticked: time.Now(),
-		podLives: map[string]life{}, crashed: map[string]bool{}, ghosts: map[string]ghost{}, ends: map[types.UID]time.Time{}, revived: map[string]time.Time{}, kept: map[string]time.Time{}, machines: map[string]*machine{}, replacing: map[string]bool{}, awaits: map[string]awaited{}, fresh: map[string]bool{}, health: map[string]*health{},
+		podLives: map[string]life{}, crashed: map[string]bool{}, ghosts: map[string]ghost{}, ends: map[types.UID]time.Time{}, revived: map[string]time.Time{}, kept: map[string]time.Time{}, machines: map[string]*machine{}, replacing: map[string]bool{}, awaits: map[string]awaited{}, erased: map[types.UID]bool{}, fresh: map[string]bool{}, health: map[string]*health{},
 		regime: newRegime(), jobs: make(chan func()), safety: safety{needed: map[string]needed{}, missed: map[string]time.Time{}, let: map[string]string{}, crashes: map[string]time.Time{}},
 	}
 	w.store = newStore(time.Now)
@@ -102,7 +103,7 @@ func (w *world) populate() error {
 			return err
 		}
 	}
-	if err := w.deploySets(); err != nil {
+	if err := errors.Join(w.deploySets(), w.deployOperator()); err != nil {
 		return err
 	}
 	for _, p := range w.site.members() {
@@ -169,6 +170,7 @@ func (w *world) conclude() {
 		w.settle(5 * time.Minute)
 	}
 	w.checkReplacements()
+	w.checkTakenBack()
 	w.checkRepairs()
 	if time.Since(w.store.dropped[policies]) < labelsStay { // a policy that was held while its members settle
 		w.settle(labelsStay)
@@ -194,6 +196,9 @@ func (w *world) conclude() {
 // endTroubles has everything that was broken work again, with one leader.
 func (w *world) endTroubles() {
 	w.calm, w.tight = true, false
+	if w.operator != nil {
+		w.operator.down = time.Time{}
+	}
 	w.site.heal()
 	for _, p := range w.site.members() {
 		if w.lost(p.pod) && !w.machines[p.pod].destroyed {
@@ -279,8 +284,8 @@ func (w *world) settleOne() bool {
 			return true
 		}
 	}
-	if next := w.scaleUp(); next != nil {
-		next()
+	if next := w.made(); len(next) > 0 {
+		next[0]()
 		return true
 	}
 	return w.store.collect() > 0

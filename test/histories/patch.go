@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -66,7 +67,9 @@ func (s *store) change(before client.Object, p part, patch map[string]any, how f
 		return before, nil
 	}
 	after := newObject(kindOf(before))
-	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(tree, after); err != nil {
+	if untyped, ok := after.(*unstructured.Unstructured); ok {
+		untyped.Object = tree
+	} else if err := runtime.DefaultUnstructuredConverter.FromUnstructured(tree, after); err != nil {
 		return nil, apierrors.NewBadRequest(err.Error())
 	}
 	if !reflect.DeepEqual(was["spec"], tree["spec"]) {

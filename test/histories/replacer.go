@@ -29,6 +29,7 @@ func (p *person) replace() {
 			p.surely("withdraws "+name, func() {
 				if request := p.world.replacement(name); request != nil && erase {
 					p.world.note("%s takes the finalizers off %s", p.name, name)
+					p.world.erased[request.UID] = true
 					p.world.store.drop(replaces, client.ObjectKeyFromObject(request))
 				} else if request != nil {
 					p.world.store.remove(request)
@@ -38,11 +39,11 @@ func (p *person) replace() {
 	}
 }
 
-// broken are the members whose disks are lost for good, and those of ReplicaSets that do no work.
+// broken are the members whose disks are lost for good, and those of ReplicaSets and operators that do no work.
 func (w *world) broken() []string {
 	all := w.destroyed()
 	for _, p := range w.site.members() {
-		if w.inDeployment(p.role) && (w.lost(p.pod) || w.crashed[p.pod]) {
+		if (w.inDeployment(p.role) || w.operates(p.role) && !w.machines[p.pod].destroyed) && (w.lost(p.pod) || w.crashed[p.pod]) {
 			all = append(all, p.pod)
 		}
 	}

@@ -134,7 +134,7 @@ func (r *replica) declare(mgr *process) []wiring.Controller {
 		defaultresponder.Controllers(mgr, defaultresponder.Options{Version: lifecycleapi.Usher, Writer: r.act.Writer}),
 		expiry.Controllers(mgr, expiry.Options{Now: r.now, Act: r.act}),
 		replacement.Controllers(mgr, replacement.Options{
-			Act: &act.Replacements{Client: mgr.client}, Governed: r.act, Gatherer: r.gatherer, Self: self, Now: r.now,
+			Act: &act.Replacements{Client: mgr.client}, Governed: r.act, Targets: &act.Targets{As: r.as, Mapper: mapper}, Gatherer: r.gatherer, Self: self, Now: r.now,
 		}),
 		[]wiring.Controller{repair.Controller(mgr, repair.Options{Act: &act.Replacements{Client: mgr.client}, Gatherer: r.gatherer, Now: r.now})},
 	)

@@ -34,7 +34,7 @@ const maxAge = 10 * time.Second
 // safety knows of every member since when it cannot be missed, and why.
 type safety struct {
 	needed map[string]needed
-	// missed is since when members of a ReplicaSet have been the only ones that could do their work.
+	// missed is since when members of a ReplicaSet or of an operator have been the only ones that could do their work.
 	missed map[string]time.Time
 	// let are the members that were let go by Usher and are not back, with their roles.
 	let map[string]string

@@ -51,9 +51,15 @@ func (s *shardStore) drop(router string) {
 	delete(s.up, router)
 }
 
-// wouldMiss says whether no other router serves.
-func (s *shardStore) wouldMiss(router string) string {
-	if slices.ContainsFunc(s.routers, func(r string) bool { return r != router && s.up[r] }) {
+// wouldMiss says whether no other router serves, or no other keeper serves shards that one has.
+func (s *shardStore) wouldMiss(pod string) string {
+	if n := s.sole(pod); n > 0 {
+		return fmt.Sprintf("no other serves %d of its shards", n)
+	}
+	if slices.Contains(s.keepers, pod) {
+		return ""
+	}
+	if slices.ContainsFunc(s.routers, func(r string) bool { return r != pod && s.up[r] }) {
 		return ""
 	}
 	return "no other routes"

@@ -57,6 +57,12 @@ func newFloor(w *world) site {
 	return d
 }
 
+// newOperated is a store whose keepers an operator replaces.
+func newOperated(w *world) site {
+	w.operator = w.newOperator("keeper")
+	return newHTTPSite(w)
+}
+
 // newStaying is a store whose keepers stay on their nodes, without shards.
 func newStaying(w *world) site {
 	d, _ := newHTTPSite(w).(*httpSite)
@@ -76,6 +82,10 @@ func (d *httpSite) spec(staging bool) v1alpha1.EvictionPolicySpec {
 	if d.stay {
 		members[0].Leaves = v1alpha1.LeavesLoad
 	}
+	serviceAccount := ""
+	if d.world.operator != nil {
+		serviceAccount = patcher
+	}
 	return v1alpha1.EvictionPolicySpec{
 		System: v1alpha1.System{HTTP: &v1alpha1.HTTP{
 			Access:      v1alpha1.Access{Endpoints: []string{endpoint}},
@@ -87,7 +97,7 @@ func (d *httpSite) spec(staging bool) v1alpha1.EvictionPolicySpec {
 				Undo: &v1alpha1.Call{Method: http.MethodDelete, URL: "/closed/{{member.id}}"},
 			}},
 		}},
-		Members: members, Roles: d.roles(),
+		Members: members, Roles: d.roles(), ServiceAccountName: serviceAccount,
 	}
 }
 
@@ -148,7 +158,7 @@ func (d *httpSite) add(pod string) {
 	d.here.add(pod)
 }
 
-func (d *httpSite) wouldMiss(router string) string { return d.here.wouldMiss(router) }
+func (d *httpSite) wouldMiss(pod string) string { return d.here.wouldMiss(pod) }
 
 func (d *httpSite) drop(pod string) {
 	d.plan = slices.DeleteFunc(slices.Clone(d.plan), func(p planned) bool { return p.pod == pod })

@@ -14,6 +14,7 @@ import (
 	api "k8s.io/api/lifecycle/v1alpha1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -41,6 +42,7 @@ const (
 	sets    kind = "statefulsets"
 	claims  kind = "persistentvolumeclaims"
 	volumes kind = "persistentvolumes"
+	shops   kind = "shops"
 )
 
 var kinds = []kind{namespaces, nodes, pods, policies, requests, evictions, fences, replaces}
@@ -74,7 +76,7 @@ func newStore(now func() time.Time) *store {
 	for _, k := range kinds {
 		s.objects[k] = map[snapshot.Key]client.Object{}
 	}
-	for _, k := range []kind{leases, sets, claims, volumes} {
+	for _, k := range []kind{leases, sets, claims, volumes, shops} {
 		s.objects[k] = map[snapshot.Key]client.Object{}
 	}
 	return s
@@ -104,6 +106,8 @@ func kindOf(object runtime.Object) kind {
 		return volumes
 	case *v1alpha1.NodeFence, *v1alpha1.NodeFenceList:
 		return fences
+	case *unstructured.Unstructured:
+		return shops
 	case *coordinationv1.Lease:
 		return leases
 	}

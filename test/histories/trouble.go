@@ -31,6 +31,9 @@ func (w *world) trouble() []option {
 	add(2*w.odds.machines, w.boot)
 	add(4*w.odds.replaced, w.destroy)
 	add(2*w.odds.repaired, w.amendRepair)
+	if w.operator != nil {
+		add(6*w.odds.replaced, w.disturbOperator)
+	}
 	add(2*w.odds.kills, w.kill)
 	add(4*w.odds.kills, w.restart)
 	add(3*w.odds.leaders, w.elect)

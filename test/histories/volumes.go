@@ -55,11 +55,13 @@ func (w *world) inSet(pod string) bool {
 	return is
 }
 
-// provide has a policy say what makes the successors of members: StatefulSets, or ReplicaSets once their pods are deleted.
+// provide has a policy say what makes the successors of members: StatefulSets, an operator, or ReplicaSets once their pods are deleted.
 func provide(w *world, members []v1alpha1.MemberSelector) []v1alpha1.MemberSelector {
 	for i := range members {
 		switch {
 		case w.odds.replaced == 0:
+		case w.operates(members[i].Role):
+			members[i].Provider, members[i].Controllers = w.operator.provider(), []string{operatorUser}
 		case w.inDeployment(members[i].Role):
 			members[i].Provider = &v1alpha1.Provider{DeletePod: &v1alpha1.DeletePodProvider{}}
 		default:
@@ -198,7 +200,7 @@ func (w *world) protected(name string) func() {
 		if volume == nil {
 			return
 		}
-		if volume.Spec.PersistentVolumeReclaimPolicy != corev1.PersistentVolumeReclaimRetain {
+		if !w.operates(w.roleOf(name)) && volume.Spec.PersistentVolumeReclaimPolicy != corev1.PersistentVolumeReclaimRetain {
 			w.fail("REPLACED", "volume %s goes with its claim, and its policy keeps it", volume.Name)
 		}
 		w.local().wipe(name)

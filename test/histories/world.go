@@ -56,7 +56,10 @@ type world struct {
 	// replacing are the members whose claims were deleted for a successor that has not begun.
 	replacing map[string]bool
 	// awaits are those whose pods were deleted for one.
-	awaits    map[string]awaited
+	awaits map[string]awaited
+	// erased are the requests that people have taken away by force.
+	erased    map[types.UID]bool
+	operator  *operator               // nil: there is none
 	ends      map[types.UID]time.Time // when the process of a terminating pod ends
 	draws     uint64
 	tight     bool // a budget allows no disruption
