@@ -104,7 +104,7 @@ func (w *world) restored(role string) {
 	}
 }
 
-// misses notes since when something would be missing without a member of a ReplicaSet or of an operator.
+// misses notes since when something would be missing without a member of a ReplicaSet, of an operator, or one that leaves its system's list.
 func (s *safety) misses(w *world) {
 	d, ok := w.site.(deployment)
 	if !ok {
@@ -112,7 +112,7 @@ func (s *safety) misses(w *world) {
 	}
 	for _, p := range d.members() {
 		switch _, known := s.missed[p.pod]; {
-		case !w.inDeployment(p.role) && !w.operates(p.role), d.wouldMiss(p.pod) == "":
+		case !w.inDeployment(p.role) && !w.operates(p.role) && !w.listed(p.role), d.wouldMiss(p.pod) == "":
 			delete(s.missed, p.pod)
 		case !known:
 			s.missed[p.pod] = time.Now()

@@ -171,6 +171,7 @@ func (w *world) conclude() {
 	}
 	w.checkReplacements()
 	w.checkTakenBack()
+	w.checkListed()
 	w.checkRepairs()
 	if time.Since(w.store.dropped[policies]) < labelsStay { // a policy that was held while its members settle
 		w.settle(labelsStay)

@@ -13,6 +13,7 @@ type shardStore struct {
 	keepers, routers []string
 	up               map[string]bool
 	closed           map[string]bool // keepers that give their shards away and get none
+	forgotten        map[string]bool // those that are not on the list of members, and have none
 	shards           [][]string
 	// missed counts the ticks since a process was last up: the store reports one as away only after a while.
 	missed map[string]int
@@ -25,7 +26,7 @@ const followerLag = 30
 const copies = 2
 
 func newShardStore(plan []planned, keepers int) *shardStore {
-	s := &shardStore{up: map[string]bool{}, closed: map[string]bool{}, missed: map[string]int{}}
+	s := &shardStore{up: map[string]bool{}, closed: map[string]bool{}, forgotten: map[string]bool{}, missed: map[string]int{}}
 	for i, p := range plan {
 		s.up[p.pod] = true
 		if i < keepers {
@@ -90,7 +91,7 @@ func (s *shardStore) tick() {
 func (s *shardStore) room(on []string) string {
 	best := ""
 	for _, k := range s.keepers {
-		if s.up[k] && !s.closed[k] && !slices.Contains(on, k) && (best == "" || s.count(k) < s.count(best)) {
+		if s.up[k] && !s.closed[k] && !s.forgotten[k] && !slices.Contains(on, k) && (best == "" || s.count(k) < s.count(best)) {
 			best = k
 		}
 	}
@@ -175,14 +176,22 @@ func (s *shardStore) answer(request *http.Request) *http.Response {
 	name := request.URL.Path[strings.LastIndex(request.URL.Path, "/")+1:]
 	switch request.Method + " " + strings.TrimSuffix(request.URL.Path, name) {
 	case "GET /":
-		down := slices.DeleteFunc(slices.Clone(s.keepers), func(k string) bool { return s.seemsUp(k) })
+		listed := slices.DeleteFunc(slices.Clone(s.keepers), func(k string) bool { return s.forgotten[k] })
+		down := slices.DeleteFunc(slices.Clone(listed), func(k string) bool { return s.seemsUp(k) })
 		closed := slices.DeleteFunc(slices.Clone(s.keepers), func(k string) bool { return !s.closed[k] })
 		routers := slices.DeleteFunc(slices.Clone(s.routers), func(r string) bool { return !s.seemsUp(r) })
-		return said(request, http.StatusOK, map[string]any{"down": down, "closed": closed, "routers": len(routers), "routing": routers})
+		return said(request, http.StatusOK, map[string]any{"down": down, "closed": closed, "routers": len(routers), "routing": routers, "members": listed})
 	case "GET /keepers/":
 		return said(request, http.StatusOK, map[string]any{"shards": s.count(name), "sole": s.sole(name), "closed": s.closed[name]})
 	case "PUT /closed/":
 		s.closed[name] = true
+		return said(request, http.StatusOK, map[string]any{})
+	case "DELETE /members/":
+		s.forgotten[name] = true
+		s.wipe(name)
+		return said(request, http.StatusOK, map[string]any{})
+	case "PUT /members/":
+		delete(s.forgotten, name)
 		return said(request, http.StatusOK, map[string]any{})
 	case "DELETE /closed/":
 		if !s.closed[name] {

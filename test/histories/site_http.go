@@ -27,6 +27,8 @@ type httpSite struct {
 	routers int
 	floor   bool // routers go by which pods are Ready, and not by what the store says
 	stay    bool // keepers' pods stay, and their shards leave
+	// bySteps: a keeper leaves the store's list of members before it is replaced, and its successor joins it.
+	bySteps bool
 }
 
 // troubles are what may be wrong with an answer.
@@ -63,6 +65,13 @@ func newOperated(w *world) site {
 	return newHTTPSite(w)
 }
 
+// newListing is a store whose policy says how keepers leave its list of members and join it.
+func newListing(w *world) site {
+	d, _ := newHTTPSite(w).(*httpSite)
+	d.bySteps = true
+	return d
+}
+
 // newStaying is a store whose keepers stay on their nodes, without shards.
 func newStaying(w *world) site {
 	d, _ := newHTTPSite(w).(*httpSite)
@@ -96,8 +105,24 @@ func (d *httpSite) spec(staging bool) v1alpha1.EvictionPolicySpec {
 				Do:   v1alpha1.Call{Method: http.MethodPut, URL: "/closed/{{member.id}}"},
 				Undo: &v1alpha1.Call{Method: http.MethodDelete, URL: "/closed/{{member.id}}"},
 			}},
+			Replace: d.replaceSteps(),
 		}},
 		Members: members, Roles: d.roles(), ServiceAccountName: serviceAccount,
+	}
+}
+
+// replaceSteps are those by which a keeper leaves the store's list of members, and joins it.
+func (d *httpSite) replaceSteps() *v1alpha1.ReplaceSteps {
+	if !d.bySteps {
+		return nil
+	}
+	return &v1alpha1.ReplaceSteps{
+		Leave: []v1alpha1.ReplaceStep{{
+			Name: "Forget", Do: v1alpha1.Call{Method: http.MethodDelete, URL: "/members/{{member.id}}"}, Done: "!(member.id in system.status.members)",
+		}},
+		Join: []v1alpha1.ReplaceStep{{
+			Name: "Add", Do: v1alpha1.Call{Method: http.MethodPut, URL: "/members/{{member.id}}"}, Done: "member.id in system.status.members",
+		}},
 	}
 }
 
@@ -279,9 +304,22 @@ func (c httpHandler) RoundTrip(request *http.Request) (*http.Response, error) {
 	} else if how := c.site.next(); how != "" {
 		answer, err := wrong(request, how)
 		if err == nil && answer.StatusCode == http.StatusOK && request.Method != http.MethodGet {
-			store.answer(request) // what was answered with 200 was done
+			c.answer(store, request) // what was answered with 200 was done
 		}
 		return answer, err
 	}
-	return store.answer(request), nil
+	return c.answer(store, request), nil
+}
+
+// answer has a store do what it is asked for, and looks whether it may be asked for that.
+func (c httpHandler) answer(store *shardStore, request *http.Request) *http.Response {
+	if member, is := strings.CutPrefix(request.URL.Path, "/members/"); is && store == c.site.here {
+		looked := lookedSince(request.Context())
+		if request.Method == http.MethodDelete {
+			c.site.world.checkLeaves(member, looked)
+		} else {
+			c.site.world.checkJoins(member, looked)
+		}
+	}
+	return store.answer(request)
 }

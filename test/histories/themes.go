@@ -116,14 +116,14 @@ var themes = []theme{
 	{name: "nodes that stay drained", sites: []func(*world) site{newStaying, newStaying, newEtcd}, trades: []trade{keeps, keeps, leaves, drains, asks}, odds: func(o *odds, draw func(...int) int) {
 		o.accidents, o.haste, o.kills, o.failing = draw(0, 1), draw(1, 3), draw(0, 0, 1), draw(0, 1)
 	}},
-	{name: replacements, sites: []func(*world) site{newEtcd, newEtcd, newHTTPSite, newArangoSets, newArangoSets}, trades: []trade{replaced, replaced, replaced, drains, asks, leaves, deletes}, odds: func(o *odds, draw func(...int) int) {
+	{name: replacements, sites: []func(*world) site{newEtcd, newEtcd, newHTTPSite, newListing, newArangoSets, newArangoSets}, trades: []trade{replaced, replaced, replaced, drains, asks, leaves, deletes}, odds: func(o *odds, draw func(...int) int) {
 		o.force = draw(0, 0, 50)
 		o.machines, o.replaced, o.accidents, o.haste, o.linger, o.kills = draw(1, 2), draw(1, 2), draw(0, 0, 1), draw(1, 3), draw(0, 20), draw(0, 0, 1)
 	}},
 	{name: "members that other controllers replace", sites: []func(*world) site{newHTTPSite, newOperated, newOperated}, trades: []trade{replaced, replaced, replaced, drains, leaves, deletes}, odds: func(o *odds, draw func(...int) int) {
 		o.machines, o.replaced, o.accidents, o.haste, o.linger, o.kills, o.force = draw(1, 3), 1, draw(1, 2, 3), draw(1, 3), draw(0, 20), draw(0, 0, 1), draw(0, 0, 50)
 	}, focus: []string{"router", "keeper"}},
-	{name: repairs, sites: []func(*world) site{newEtcd, newEtcd, newHTTPSite}, trades: []trade{soils, soils, cordons, cancels, replaced, drains, keeps}, odds: func(o *odds, draw func(...int) int) {
+	{name: repairs, sites: []func(*world) site{newEtcd, newEtcd, newHTTPSite, newListing}, trades: []trade{soils, soils, cordons, cancels, replaced, drains, keeps}, odds: func(o *odds, draw func(...int) int) {
 		o.repaired, o.force, o.reorder = draw(1, 1, 2), draw(0, 0, 50), draw(0, 0, 10)
 		o.machines, o.replaced, o.accidents, o.haste, o.linger, o.kills = draw(1, 2), draw(1, 2), draw(0, 1, 1), draw(1, 3), draw(0, 20), draw(0, 1, 2)
 	}},
