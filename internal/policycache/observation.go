@@ -43,8 +43,10 @@ func (f *observation) await(ctx context.Context, wanted version, oldest time.Tim
 	case closed(f.over):
 		return f.unanswered(f.ending())
 	}
-	return f.unanswered("the system has not answered yet")
+	return f.unanswered(unansweredYet)
 }
+
+const unansweredYet = "the system has not answered yet"
 
 func (f *observation) fitting(wanted version, oldest time.Time) *eviction.Evidence {
 	if !f.version.covers(wanted) || f.sent.Before(oldest) {

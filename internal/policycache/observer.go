@@ -84,6 +84,9 @@ func (k *Observer) Evidence(ctx context.Context, source *Source, epoch int64, ma
 		if known := e.known(wanted, oldest, time.Now()); known != nil {
 			return known
 		}
+		if ctx.Err() != nil { // nothing is asked for a caller that does not wait any more
+			return &eviction.Evidence{Observed: k.config.Now(), Epoch: epoch, Error: unansweredYet}
+		}
 		if answer := k.shareOrStart(ctx, e, wanted).await(ctx, wanted, oldest); answer != nil {
 			return answer
 		}

@@ -35,6 +35,24 @@ func TestWhatIsKnownIsNotAskedAgain(t *testing.T) {
 	})
 }
 
+func TestNothingIsAskedForACallerThatDoesNotWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, s := newStage(), &fakeSystem{takes: time.Second}
+		k, p := w.observer(), w.policy("a", s)
+		over, end := context.WithCancel(t.Context())
+		end()
+		said := k.Evidence(over, of(p), 3, 10*time.Second)
+		synctest.Wait()
+		if asked, _ := s.count(); asked != 0 || said.Error == "" || said.Epoch != 3 {
+			t.Errorf("asked %d times, and it says %+v", asked, said)
+		}
+		first := k.Evidence(t.Context(), of(p), 3, 10*time.Second)
+		if again := k.Evidence(over, of(p), 3, 10*time.Second); again != first || first.Error != "" {
+			t.Errorf("what is known is %+v, and it says %+v", first, again)
+		}
+	})
+}
+
 func TestAJumpingClockNeitherRenewsEvidenceNorAsksWithoutEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, s := newStage(), &fakeSystem{takes: time.Second}
