@@ -84,7 +84,8 @@ func (h *house) replacesByOperator(t *testing.T, o *operated, page string) {
 	q = h.waitReplacement(t, ns, q.Name, "the request to say which right is missing", waitsFor("NotRead"))
 	at := slices.IndexFunc(q.Status.Blockers, func(b v1alpha1.ReplacementBlocker) bool { return b.Reason == "NotRead" })
 	remedy, is := strings.CutPrefix(q.Status.Blockers[at].Remedy, "kubectl ")
-	if !is {
+	remedy, role, _ := strings.Cut(remedy, "; ")
+	if !is || role != "its ClusterRole comes with usher install --replacement" {
 		t.Fatalf("the remedy is %q", q.Status.Blockers[at].Remedy)
 	}
 	if c := h.kubectl(t, strings.Fields(remedy)...); <-c.ended != nil {

@@ -38,7 +38,7 @@ func (r *reconciler) unreadTarget(l *look, err error) []replacement.Blocker {
 // grant is how the right that a refusal names is given: to act as the ServiceAccount, or to what the ServiceAccount does.
 func (r *reconciler) grant(l *look, said string) string {
 	if strings.Contains(said, "impersonate") {
-		return bringRights + ", which brings the ClusterRole; and then " + observe.BindManagerIn(l.request.Namespace, ImpersonateRole, r.Self)
+		return observe.BindManagerIn(l.request.Namespace, ImpersonateRole, r.Self) + "; its ClusterRole comes with " + bringRights
 	}
 	return fmt.Sprintf("give ServiceAccount %s the verbs get and patch on %s %s of %s",
 		l.policy.Spec.ServiceAccountName, l.patch.Target.Kind, l.patch.Target.Name, l.patch.Target.APIVersion)

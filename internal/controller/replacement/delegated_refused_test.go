@@ -30,8 +30,8 @@ func TestAdviceOnMissingRightsNamesWhatBringsTheRoles(t *testing.T) {
 	r := &reconciler{}
 	r.Self = "system:serviceaccount:usher-system:usher-manager"
 	said := apierrors.NewForbidden(schema.GroupResource{Resource: "serviceaccounts"}, "operator", errors.New(`User cannot impersonate resource "serviceaccounts"`))
-	const want = "usher install --replacement, which brings the ClusterRole; and then kubectl create rolebinding usher-replacements-impersonate -n shop " +
-		"--clusterrole=usher-replacements-impersonate --serviceaccount=usher-system:usher-manager"
+	const want = "kubectl create rolebinding usher-replacements-impersonate -n shop " +
+		"--clusterrole=usher-replacements-impersonate --serviceaccount=usher-system:usher-manager; its ClusterRole comes with usher install --replacement"
 	if got := r.unreadTarget(l, said); len(got) != 1 || got[0].Remedy != want {
 		t.Errorf("%+v", got)
 	}
