@@ -28,6 +28,11 @@ const (
 	// MaintainedNodeLabel is on a ReplacementRequest that a NodeMaintenance has made, with the UID of the node that it deletes: where the node is
 	// given back instead, the request is withdrawn.
 	MaintainedNodeLabel = "usher.sh/maintained-node"
+	// MemberSetLabel is on all that Usher makes for a MemberSet; its value is the set's name. MemberGroupLabel is on its pods, with the name of the group, and
+	// MemberIDLabel, with the member's id, on what it makes for one member.
+	MemberSetLabel   = "usher.sh/member-set"
+	MemberGroupLabel = "usher.sh/member-group"
+	MemberIDLabel    = "usher.sh/member-id"
 	// UndoFinalizer is on a policy while there are preparations that deleting it must take back first, or members that have left and
 	// that only it remembers, and for ten minutes more.
 	UndoFinalizer = "usher.sh/undo"

@@ -14,6 +14,18 @@ type Provider struct {
 	// DeletePod: the pod is deleted, and its controller makes another. For roles with the successor AnyPod.
 	// +optional
 	DeletePod *DeletePodProvider `json:"deletePod,omitempty"`
+	// MemberSet: the MemberSet that the policy belongs to makes another member first, and then removes this one. Usher sets it in the policies that it makes for
+	// MemberSets.
+	// +optional
+	MemberSet *MemberSetProvider `json:"memberSet,omitempty"`
+}
+
+// MemberSetProvider repeats what the MemberSet says.
+type MemberSetProvider struct {
+	// VolumeClaims says what becomes of the PersistentVolumes of the claims that are deleted.
+	// +optional
+	// +kubebuilder:default=Retain
+	VolumeClaims VolumeClaimMode `json:"volumeClaims,omitempty"`
 }
 
 // StatefulSetProvider says what becomes of a member's volumes.

@@ -18,6 +18,7 @@ func AddToScheme(scheme *runtime.Scheme) error {
 		&NodeFence{}, &NodeFenceList{},
 		&NodeMaintenance{}, &NodeMaintenanceList{},
 		&ReplacementRequest{}, &ReplacementRequestList{},
+		&MemberSet{}, &MemberSetList{},
 	)
 	metav1.AddToGroupVersion(scheme, GroupVersion)
 	return nil

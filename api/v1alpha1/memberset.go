@@ -1,0 +1,268 @@
+package v1alpha1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// MemberSet has Usher run the members of a system itself: it makes their pods, takes them into the system, replaces them by growing and then shrinking, and
+// keeps an EvictionPolicy of its name over them.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:subresource:status
+// +kubebuilder:resource:shortName=ms,categories=usher
+// +kubebuilder:printcolumn:name="System",type=string,JSONPath=`.status.system`
+// +kubebuilder:printcolumn:name="Members",type=integer,JSONPath=`.status.memberCount`
+// +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
+// +kubebuilder:printcolumn:name="Message",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].message`
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+// +kubebuilder:validation:XValidation:rule="size(self.metadata.name) <= 24",message="a name may have 24 characters at most: those of pods begin with it"
+type MemberSet struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	Spec   MemberSetSpec   `json:"spec"`
+	Status MemberSetStatus `json:"status,omitempty"`
+}
+
+// MemberSetList is a list of sets.
+//
+// +kubebuilder:object:root=true
+type MemberSetList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+
+	Items []MemberSet `json:"items"`
+}
+
+// MemberSetSpec says which members there are to be.
+//
+// +kubebuilder:validation:XValidation:rule="has(self.system.etcd) || has(self.system.kubernetes)",message="members of the systems etcd and kubernetes can be run"
+// +kubebuilder:validation:XValidation:rule="!has(self.system.etcd) || size(self.groups) == 1",message="an etcd cluster is one group"
+// +kubebuilder:validation:XValidation:rule="has(self.system.etcd) == has(oldSelf.system.etcd)",message="members do not change from one kind of system to another: write another MemberSet"
+// +kubebuilder:validation:XValidation:rule="oldSelf.groups.all(o, self.groups.exists(g, g.name == o.name && g.role == o.role))",message="a group is not taken out, and keeps its role: set its replicas to 0"
+type MemberSetSpec struct {
+	// System is what the members belong to, and how it is reached.
+	System System `json:"system"`
+
+	// Evidence says how old what the system says may be, and how long it may take to say it.
+	// +optional
+	// +kubebuilder:default={}
+	Evidence EvidenceLimits `json:"evidence,omitzero"`
+
+	// Roles are roles of this set's own. One with the name of a built-in role takes its place here.
+	// +optional
+	// +kubebuilder:validation:MaxItems=16
+	// +listType=map
+	// +listMapKey=name
+	Roles []Role `json:"roles,omitempty"`
+
+	// Groups are members that are alike.
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=16
+	// +listType=map
+	// +listMapKey=name
+	Groups []MemberGroup `json:"groups"`
+
+	// FaultDomainKey is the label of nodes whose value is a member's zone. Where a node lacks it, its name is the zone.
+	// +optional
+	// +kubebuilder:default="topology.kubernetes.io/zone"
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=316
+	FaultDomainKey string `json:"faultDomainKey,omitempty"`
+
+	// Removal says how members are removed.
+	// +optional
+	// +kubebuilder:default={}
+	Removal MemberRemovalTerms `json:"removal,omitzero"`
+
+	// Repair says when a member that is unhealthy gets a successor. Without it nothing is looked at.
+	// +optional
+	Repair *Repair `json:"repair,omitempty"`
+
+	// Suspend stops everything that Usher does for this set: no object is made or removed, and its policy is suspended. Its pods stay governed.
+	// +optional
+	Suspend bool `json:"suspend,omitempty"`
+}
+
+// MemberGroup is a number of members that are alike.
+type MemberGroup struct {
+	// Name is a part of the names of the group's pods.
+	// +kubebuilder:validation:MaxLength=16
+	// +kubebuilder:validation:Pattern=`^[a-z]([-a-z0-9]*[a-z0-9])?$`
+	Name string `json:"name"`
+	// Role is the name of a built-in role (usher roles lists them) or of one in spec.roles.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
+	Role string `json:"role"`
+	// Replicas is how many members do their work. While members are replaced there are more.
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=250
+	Replicas int32 `json:"replicas"`
+	// Template is a pod template, with metadata and spec, as Deployments have it. The apiserver checks it when a pod is made.
+	// +kubebuilder:pruning:PreserveUnknownFields
+	// +kubebuilder:validation:Type=object
+	Template runtime.RawExtension `json:"template"`
+	// VolumeClaimTemplates are claims, with metadata and spec, as StatefulSets have them: each member has one of each, which the pod can mount by the
+	// template's name.
+	// +optional
+	// +kubebuilder:validation:MaxItems=8
+	// +listType=atomic
+	VolumeClaimTemplates []VolumeClaimTemplate `json:"volumeClaimTemplates,omitempty"`
+}
+
+// VolumeClaimTemplate is what a member's claim is made of.
+type VolumeClaimTemplate struct {
+	// Name is that of the volume in the pod template; the claim's is NAME-POD.
+	// +kubebuilder:validation:MaxLength=63
+	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`
+	Name string `json:"name"`
+	// Labels are those of the claim, beside Usher's.
+	// +optional
+	// +kubebuilder:validation:MaxProperties=32
+	Labels map[string]string `json:"labels,omitempty"`
+	// Spec is that of a PersistentVolumeClaim. The apiserver checks it when a claim is made.
+	// +kubebuilder:pruning:PreserveUnknownFields
+	// +kubebuilder:validation:Type=object
+	Spec runtime.RawExtension `json:"spec"`
+}
+
+// MemberRemovalTerms say how members are removed.
+type MemberRemovalTerms struct {
+	// VolumeClaims says what becomes of the PersistentVolumes of a member that is removed: each is set to Retain before its claim goes, and stays with its
+	// data (Retain), or it goes as its reclaim policy says (Delete).
+	// +optional
+	// +kubebuilder:default=Retain
+	VolumeClaims VolumeClaimMode `json:"volumeClaims,omitempty"`
+}
+
+// MemberSetStatus is what Usher has made, and what it waits for. Usher alone writes it.
+type MemberSetStatus struct {
+	// +optional
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+	// Conditions are Ready, Reconciling and Stalled, as kstatus reads them: Ready once there are as many members as there are to be, no more, and all their
+	// pods are Ready.
+	// +optional
+	// +listType=map
+	// +listMapKey=type
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
+	// System is the kind of system.
+	// +optional
+	System string `json:"system,omitempty"`
+	// MemberCount is how many members there are, those included that join and those that leave.
+	// +optional
+	MemberCount int32 `json:"memberCount"`
+	// Formed is written once the first members have formed their system: from then on a member joins what is there, and nothing is begun anew.
+	// +optional
+	Formed *MemberSetFormed `json:"formed,omitempty"`
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	Groups []MemberGroupStatus `json:"groups,omitempty"`
+	// Members are all that there are. One is written down before anything of it is made, and stays until nothing of it is left.
+	// +optional
+	// +listType=map
+	// +listMapKey=id
+	// +kubebuilder:validation:MaxItems=500
+	Members []SetMember `json:"members,omitempty"`
+	// Blockers are all that it waits for.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=32
+	Blockers []ReplacementBlocker `json:"blockers,omitempty"`
+}
+
+// MemberSetFormed is the system that the first members have formed.
+type MemberSetFormed struct {
+	// Time is when it was seen.
+	Time metav1.Time `json:"time"`
+	// Cluster is the id of the system's list of members, where it has one: of etcd, the cluster's in hexadecimal. What another list says is not believed.
+	// +optional
+	// +kubebuilder:validation:MaxLength=1024
+	Cluster string `json:"cluster,omitempty"`
+}
+
+// MemberGroupStatus counts the members of a group.
+type MemberGroupStatus struct {
+	Name string `json:"name"`
+	// Replicas is how many there are to be.
+	Replicas int32 `json:"replicas"`
+	// MemberCount is how many there are, JoiningCount how many of them do not do their work yet, and MarkedCount how many are to be replaced or removed.
+	MemberCount  int32 `json:"memberCount"`
+	JoiningCount int32 `json:"joiningCount"`
+	MarkedCount  int32 `json:"markedCount"`
+	// ReadyCount is how many have a Ready pod.
+	ReadyCount int32 `json:"readyCount"`
+	// LastNumber is the highest number that a member of the group has had. None is given twice.
+	LastNumber int64 `json:"lastNumber"`
+}
+
+// SetMember is a member of a set.
+type SetMember struct {
+	// ID is what its system knows it by, and the name of its pod: SET-GROUP-NUMBER.
+	// +kubebuilder:validation:MaxLength=63
+	ID string `json:"id"`
+	// Group is the name of its group.
+	// +kubebuilder:validation:MaxLength=16
+	Group string `json:"group"`
+	// State is Joining until it does its work for the first time, and Member from then on: of etcd, once it has a vote.
+	State SetMemberState `json:"state"`
+	// First: it is one of those that form the system.
+	// +optional
+	First bool `json:"first,omitempty"`
+	// StartTime is when it was written down.
+	StartTime metav1.Time `json:"startTime"`
+	// Node is the one on which its pod is, or was last, and Zone that node's.
+	// +optional
+	// +kubebuilder:validation:MaxLength=253
+	Node string `json:"node,omitempty"`
+	// +optional
+	// +kubebuilder:validation:MaxLength=316
+	Zone string `json:"zone,omitempty"`
+	// AvoidNodes are those of members that it may be a successor of. Its pod is not put there before it has joined.
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MaxItems=16
+	AvoidNodes []string `json:"avoidNodes,omitempty"`
+	// Removal is how far its removal is; nil: no ReplacementRequest stands for it.
+	// +optional
+	Removal *MemberRemoval `json:"removal,omitempty"`
+}
+
+// SetMemberState says whether a member has done its work.
+//
+// +kubebuilder:validation:Enum=Joining;Member
+type SetMemberState string
+
+// The states.
+const (
+	MemberJoining SetMemberState = "Joining"
+	MemberWhole   SetMemberState = "Member"
+)
+
+// MemberRemoval is how far the removal of a member is that a ReplacementRequest stands for.
+type MemberRemoval struct {
+	// Request is the name of the request, RequestUID its UID.
+	// +kubebuilder:validation:MaxLength=253
+	Request string `json:"request"`
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:MaxLength=128
+	RequestUID types.UID `json:"requestUID"`
+	// Step is how far it is. It is written before anything is done that rests on it.
+	Step MemberRemovalStep `json:"step"`
+	// StartTime is when the step began.
+	StartTime metav1.Time `json:"startTime"`
+}
+
+// MemberRemovalStep is how far the removal of a member is.
+//
+// +kubebuilder:validation:Enum=Growing;Replaced;Removing
+type MemberRemovalStep string
+
+// The steps.
+const (
+	RemovalGrowing  MemberRemovalStep = "Growing"  // its group has too few members without it
+	RemovalReplaced MemberRemovalStep = "Replaced" // its group has enough, and it may go once its request says Removing
+	RemovalRemoving MemberRemovalStep = "Removing" // it leaves its system, then its pod and its claims go; there is no way back
+)

@@ -1,0 +1,154 @@
+package memberset
+
+import (
+	"slices"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+
+	"usher.sh/usher/api/v1alpha1"
+)
+
+// Decide says what is done next for a set.
+func Decide(in Input) Result {
+	d := decision{Input: &in, status: *in.Set.Status.DeepCopy()}
+	d.status.ObservedGeneration, d.status.System = in.Set.Generation, in.Kind.Name
+	d.blockers = slices.Clone(in.Unread)
+	var invalid []Blocker
+	d.groups, invalid = groupsOf(in.Set, &in.Kind)
+	d.blockers = append(d.blockers, invalid...)
+	d.stray()
+	d.see()
+	if len(d.blockers) == 0 {
+		if !in.Set.Spec.Suspend {
+			d.plan()
+		}
+		d.govern()
+	}
+	d.conclude()
+	progress := !sameProgress(&in.Set.Status, &d.status)
+	if progress {
+		d.actions = nil
+	}
+	return Result{Status: d.status, Progress: progress, Actions: d.actions, decided: &d}
+}
+
+// Refused is the status where actions were not accepted, for which these are the blockers.
+func (r *Result) Refused(all []Blocker) v1alpha1.MemberSetStatus {
+	d := *r.decided
+	d.status, d.blockers = *r.Status.DeepCopy(), slices.Concat(all, d.blockers)
+	d.conclude()
+	return d.status
+}
+
+type decision struct {
+	*Input
+
+	groups   []group
+	status   v1alpha1.MemberSetStatus
+	blockers []Blocker
+	actions  []Action
+}
+
+func (d *decision) act(a Action) { d.actions = append(d.actions, a) }
+
+func (d *decision) block(b Blocker) { d.blockers = append(d.blockers, b) }
+
+// sameProgress reports whether two states say the same of what actions rest on: whom there is, and how far each is.
+func sameProgress(a, b *v1alpha1.MemberSetStatus) bool {
+	if (a.Formed == nil) != (b.Formed == nil) || len(a.Members) != len(b.Members) {
+		return false
+	}
+	for i := range a.Members {
+		x, y := a.Members[i], b.Members[i]
+		x.Node, x.Zone = y.Node, y.Zone // which are only remembered
+		if !equality.Semantic.DeepEqual(x, y) {
+			return false
+		}
+	}
+	return true
+}
+
+// plan goes through all that can follow. What has the status changed is written first, and the rest follows then.
+func (d *decision) plan() {
+	d.mark()
+	d.form()
+	for i := range d.groups {
+		d.resize(&d.groups[i])
+	}
+	d.joined()
+	d.release()
+	for i := range d.status.Members {
+		if m := &d.status.Members[i]; leaving(m) {
+			d.remove(m)
+		} else {
+			d.keep(m)
+		}
+	}
+	d.forget()
+}
+
+// stray blocks where members are there that the status does not know: it was lost, and what is left must not be taken for nothing.
+func (d *decision) stray() {
+	for i := range d.Pods {
+		if p := &d.Pods[i]; p.Ours && d.member(p.Name) == nil && !p.Terminating {
+			d.block(memberUnknown(p.Name, d.Set.Name))
+		}
+	}
+}
+
+// see takes over where the members' pods are.
+func (d *decision) see() {
+	for i := range d.status.Members {
+		m := &d.status.Members[i]
+		if p := d.pod(m.ID); p != nil && p.Node != "" {
+			m.Node, m.Zone = p.Node, p.Zone
+		}
+	}
+}
+
+func (d *decision) member(id string) *v1alpha1.SetMember {
+	at := slices.IndexFunc(d.status.Members, func(m v1alpha1.SetMember) bool { return m.ID == id })
+	if at < 0 {
+		return nil
+	}
+	return &d.status.Members[at]
+}
+
+// pod is the member's; nil: there is none, or one that is not the set's.
+func (d *decision) pod(id string) *Pod {
+	at := slices.IndexFunc(d.Pods, func(p Pod) bool { return p.Name == id && p.Ours })
+	if at < 0 {
+		return nil
+	}
+	return &d.Pods[at]
+}
+
+func (d *decision) group(name string) *group {
+	at := slices.IndexFunc(d.groups, func(g group) bool { return g.Name == name })
+	if at < 0 {
+		return nil
+	}
+	return &d.groups[at]
+}
+
+// leaving reports whether a member is on its way out, with no way back.
+func leaving(m *v1alpha1.SetMember) bool {
+	return m.Removal != nil && m.Removal.Step == v1alpha1.RemovalRemoving
+}
+
+// counted are the members of a group that no request stands for.
+func (d *decision) counted(g string, is func(*v1alpha1.SetMember) bool) []*v1alpha1.SetMember {
+	var all []*v1alpha1.SetMember
+	for i := range d.status.Members {
+		if m := &d.status.Members[i]; m.Group == g && m.Removal == nil && is(m) {
+			all = append(all, m)
+		}
+	}
+	return all
+}
+
+func anyMember(*v1alpha1.SetMember) bool { return true }
+
+func whole(m *v1alpha1.SetMember) bool { return m.State == v1alpha1.MemberWhole }
+
+func joining(m *v1alpha1.SetMember) bool { return m.State == v1alpha1.MemberJoining }

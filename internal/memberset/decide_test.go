@@ -1,0 +1,308 @@
+package memberset
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"usher.sh/usher/api/v1alpha1"
+)
+
+// formed is a world whose set is complete.
+func formed(t *testing.T, kind Kind, replicas int32) *world {
+	t.Helper()
+	w := newWorld(kind, replicas, t.Fatalf)
+	if !w.settle() {
+		t.Fatalf("it has not formed: %+v", w.in.Set.Status)
+	}
+	return w
+}
+
+func (w *world) memberNamed(id string) *v1alpha1.SetMember {
+	at := slices.IndexFunc(w.in.Set.Status.Members, func(m v1alpha1.SetMember) bool { return m.ID == id })
+	return &w.in.Set.Status.Members[at]
+}
+
+func (w *world) podNamed(id string) *Pod {
+	at := slices.IndexFunc(w.in.Pods, func(p Pod) bool { return p.Name == id })
+	return &w.in.Pods[at]
+}
+
+// kinds are those of the actions that follow, with whom each is for.
+func kinds(r Result) []string {
+	var all []string
+	for i := range r.Actions {
+		all = append(all, string(r.Actions[i].Kind)+" "+r.Actions[i].Member)
+	}
+	return all
+}
+
+func reasons(r *Result) []string {
+	var all []string
+	for i := range r.Status.Blockers {
+		all = append(all, r.Status.Blockers[i].Reason)
+	}
+	return all
+}
+
+// The first members are written down at once, and each is told of all; nothing is made before that.
+func TestTheFirstFormTheSystemTogether(t *testing.T) {
+	w := newWorld(listing, 3, t.Fatalf)
+	if r := w.step(-1); !r.Progress || len(r.Actions) > 0 || len(r.Status.Members) != 3 || r.Status.Formed != nil {
+		t.Fatalf("at first: %+v", r)
+	}
+	w.in.Set.Spec.Groups[0].Replicas = 5
+	w.step(-1)
+	r := w.step(-1)
+	var told []string
+	for i := range r.Actions {
+		if pod := r.Actions[i].Pod; pod != nil {
+			told = append(told, pod.Name+" "+pod.Spec.Containers[0].Env[0].Value+" "+pod.Spec.Containers[0].Env[1].Value)
+		}
+	}
+	want := []string{"kv-member-1 new 3", "kv-member-2 new 3", "kv-member-3 new 3"}
+	if diff := cmp.Diff(want, told); diff != "" {
+		t.Error(diff)
+	}
+	if !w.settle() || len(w.ids()) != 5 {
+		t.Errorf("in the end there are %v", w.ids())
+	}
+}
+
+// A list that has somebody else on it is of another system.
+func TestAStrangersListIsNotBelieved(t *testing.T) {
+	w := newWorld(listing, 3, t.Fatalf)
+	for range 3 {
+		w.step(-1)
+		w.pass()
+	}
+	stranger := Entry{Name: "other", Whole: true}
+	stranger.ID, stranger.Addresses = "9", []string{"http://other.db.svc:2380"}
+	w.in.List.Entries = append(w.in.List.Entries, stranger)
+	if r := w.step(-1); r.Status.Formed != nil || !slices.Contains(reasons(&r), string(StrangerListed)) {
+		t.Errorf("%+v", r.Status)
+	}
+}
+
+func TestWhoGoesFirst(t *testing.T) {
+	for name, test := range map[string]struct {
+		given func(w *world)
+		want  string
+	}{
+		"the youngest":            {func(w *world) { w.memberNamed("kv-member-2").StartTime = metav1.NewTime(noon.Add(time.Hour)) }, "kv-member-2"},
+		"the lowest id of equals": {func(*world) {}, "kv-member-1"},
+		"one in the zone that has most": {func(w *world) {
+			w.podNamed("kv-member-3").Zone = w.podNamed("kv-member-4").Zone
+			w.memberNamed("kv-member-1").StartTime = metav1.NewTime(noon.Add(time.Hour))
+		}, "kv-member-3"},
+		"one whose pod is not Ready": {func(w *world) {
+			w.podNamed("kv-member-4").Ready = false
+			w.podNamed("kv-member-2").Zone = w.podNamed("kv-member-3").Zone
+		}, "kv-member-4"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := formed(t, plain, 4)
+			for i := range w.in.Pods {
+				w.in.Pods[i].Zone = w.in.Pods[i].Name
+			}
+			w.in.Set.Spec.Groups[0].Replicas = 3
+			test.given(w)
+			if diff := cmp.Diff([]string{"mark " + test.want}, kinds(Decide(w.in))); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+// A member that is marked while fewer are asked for is the one that goes, and no other is made for it.
+func TestAMarkedMemberIsTheOneThatGoes(t *testing.T) {
+	w := formed(t, listing, 4)
+	w.mark("kv-member-2")
+	w.in.Set.Spec.Groups[0].Replicas = 3
+	if !w.settle() {
+		t.Fatalf("%+v", w.in.Set.Status)
+	}
+	if diff := cmp.Diff([]string{"kv-member-1", "kv-member-3", "kv-member-4"}, w.ids()); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// A replacement grows first, on another node, and what is removed goes in its order.
+func TestAReplacement(t *testing.T) {
+	w := formed(t, listing, 3)
+	w.mark("kv-member-1")
+	node := w.podNamed("kv-member-1").Node
+	var order []string
+	for range 60 {
+		w.pass()
+		w.permit()
+		for _, k := range kinds(w.step(-1)) {
+			if !slices.Contains(order, k) {
+				order = append(order, k)
+			}
+		}
+	}
+	want := []string{
+		"makeService kv-member-4", "makeClaim kv-member-4", "admit kv-member-4", "makePod kv-member-4",
+		"expel kv-member-1", "deletePod kv-member-1", "retainVolume kv-member-1", "deleteClaim kv-member-1", "deleteService kv-member-1",
+	}
+	if diff := cmp.Diff(want, order); diff != "" {
+		t.Error(diff)
+	}
+	if diff := cmp.Diff([]string{"kv-member-2", "kv-member-3", "kv-member-4"}, w.ids()); diff != "" {
+		t.Error(diff)
+	}
+	if w.podNamed("kv-member-4").Node == node {
+		t.Errorf("its successor is on %s, where it was", node)
+	}
+}
+
+// A voter that is lost leaves before another is taken in: etcd takes in none before.
+func TestALostMemberLeavesFirst(t *testing.T) {
+	w := formed(t, listing, 3)
+	w.podNamed("kv-member-1").Node, w.podNamed("kv-member-2").Node, w.podNamed("kv-member-3").Node = "n1", "n2", "n3"
+	w.lost["n1"] = true
+	w.mark("kv-member-1")
+	var order []string
+	for range 60 {
+		w.pass()
+		w.permit()
+		for _, k := range kinds(w.step(-1)) {
+			if !slices.Contains(order, k) {
+				order = append(order, k)
+			}
+		}
+	}
+	if expel, made := slices.Index(order, "expel kv-member-1"), slices.Index(order, "makePod kv-member-4"); expel < 0 || made < expel {
+		t.Errorf("%v", order)
+	}
+	if m := w.memberNamed("kv-member-4"); m.State != v1alpha1.MemberWhole {
+		t.Errorf("its successor is %+v", m)
+	}
+}
+
+// A pod that is gone is made anew under its name, with its claim, whether its system answers or not.
+func TestRecreation(t *testing.T) {
+	w := formed(t, listing, 3)
+	w.in.Pods = slices.DeleteFunc(w.in.Pods, func(p Pod) bool { return p.Name == "kv-member-2" })
+	w.in.List = Listing{Unread: "no endpoint answers"}
+	r := Decide(w.in)
+	if diff := cmp.Diff([]string{"makePod kv-member-2"}, kinds(r)); diff != "" {
+		t.Fatal(diff)
+	}
+	if env := r.Actions[0].Pod.Spec.Containers[0].Env; env[0].Value != "existing" || env[1].Value != "3" {
+		t.Errorf("it is told %v", env)
+	}
+}
+
+func TestWhatIsNotTouched(t *testing.T) {
+	for name, test := range map[string]struct {
+		given  func(w *world)
+		reason Reason
+	}{
+		"a pod of another": {func(w *world) {
+			w.in.Pods = slices.DeleteFunc(w.in.Pods, func(p Pod) bool { return p.Name == "kv-member-1" })
+			w.in.Pods = append(w.in.Pods, Pod{Object: Object{Name: "kv-member-1", UID: "x"}})
+		}, NameTaken},
+		"a claim of another set": {func(w *world) { w.in.Claims[0].Ours = false }, NameTaken},
+		"a policy of a person":   {func(w *world) { w.in.Policy.Ours, w.in.Policy.Spec = false, v1alpha1.EvictionPolicySpec{} }, NameTaken},
+		"a status that was lost": {func(w *world) { w.in.Set.Status.Members = nil }, MemberNotKnown},
+		"claims that are not known": {func(w *world) {
+			w.in.Claims, w.in.Pods = nil, nil
+			w.in.Unread = []Blocker{Unread("claims", "forbidden", "")}
+		}, NotRead},
+		"a member that was taken off by hand": {func(w *world) {
+			w.in.Pods, w.in.List.Entries = w.in.Pods[1:], w.in.List.Entries[1:]
+		}, MemberNotListed},
+		"a template that is misspelt": {func(w *world) {
+			w.in.Set.Spec.Groups[0].Template.Raw = []byte(`{"spec":{"containers":[{"name":"a","imagge":"b"}]}}`)
+		}, TemplateInvalid},
+		"what Usher says itself": {func(w *world) {
+			w.in.Set.Spec.Groups[0].Template.Raw = []byte(`{"spec":{"containers":[{"name":"a","env":[{"name":"STATE"}]}]}}`)
+		}, TemplateInvalid},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := formed(t, listing, 3)
+			test.given(w)
+			r := Decide(w.in)
+			if !slices.Contains(reasons(&r), string(test.reason)) || ready(&r.Status) {
+				t.Errorf("it waits for %v, want %s", reasons(&r), test.reason)
+			}
+			if made := kinds(r); len(made) > 0 {
+				t.Errorf("%v", made)
+			}
+		})
+	}
+}
+
+// Of another cluster's list nothing follows.
+func TestAnotherClustersListRemovesNothing(t *testing.T) {
+	w := formed(t, listing, 3)
+	w.mark("kv-member-1")
+	for range 60 {
+		w.pass()
+		w.permit()
+		if w.step(0); leaving(w.memberNamed("kv-member-1")) {
+			break
+		}
+		w.step(-1)
+	}
+	w.in.List.Cluster, w.in.List.Entries = "c2", nil
+	if r := Decide(w.in); len(r.Actions) > 0 || !slices.Contains(reasons(&r), string(MembershipUnknown)) {
+		t.Errorf("%v, and it waits for %v", kinds(r), reasons(&r))
+	}
+}
+
+// A request that is taken back in the moment in which the set begins is heeded as long as all of the member is there.
+func TestTakenBackInTheLastMoment(t *testing.T) {
+	w := formed(t, listing, 3)
+	w.mark("kv-member-1")
+	for range 60 {
+		w.pass()
+		w.permit()
+		r := Decide(w.in)
+		w.in.Set.Status = r.Status
+		if leaving(w.memberNamed("kv-member-1")) {
+			break
+		}
+		for i := range r.Actions {
+			w.carryOut(&r.Actions[i])
+		}
+	}
+	w.in.Requests[0].Removing = false
+	if r := Decide(w.in); len(r.Actions) > 0 || r.Status.Members[0].Removal.Step == v1alpha1.RemovalRemoving {
+		t.Errorf("%v of %+v", kinds(r), r.Status.Members[0].Removal)
+	}
+}
+
+// What a person has changed in the policy of a set is set back.
+func TestThePolicySaysWhatTheSetDoes(t *testing.T) {
+	w := formed(t, plain, 1)
+	w.in.Policy.Spec.Suspend = true
+	if diff := cmp.Diff([]string{"changePolicy "}, kinds(Decide(w.in))); diff != "" {
+		t.Error(diff)
+	}
+	w.in.Set.Spec.Suspend = true
+	w.in.Pods = nil
+	if made := kinds(Decide(w.in)); len(made) > 0 {
+		t.Errorf("of a set that is suspended: %v", made)
+	}
+}
+
+// Every alternative of the template keeps the pod off its predecessor's node.
+func TestAvoid(t *testing.T) {
+	term := corev1.NodeSelectorTerm{MatchExpressions: []corev1.NodeSelectorRequirement{{Key: "disk", Operator: corev1.NodeSelectorOpExists}}}
+	spec := corev1.PodSpec{Affinity: &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{
+		RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{term, {}}},
+	}}}
+	avoid(&spec, []string{"n1", "n2"})
+	for i, term := range spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms {
+		if len(term.MatchFields) != 2 || term.MatchFields[1].Values[0] != "n2" || term.MatchFields[1].Key != "metadata.name" {
+			t.Errorf("alternative %d: %+v", i, term)
+		}
+	}
+}

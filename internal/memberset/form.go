@@ -1,0 +1,103 @@
+package memberset
+
+import (
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"usher.sh/usher/api/v1alpha1"
+)
+
+// form notes that the first members have formed their system: a quorum has a list of them, and nothing else is on it. From then on no pod begins one anew.
+func (d *decision) form() {
+	if d.status.Formed != nil {
+		return
+	}
+	if !d.Kind.Lists {
+		d.status.Formed = &v1alpha1.MemberSetFormed{Time: d.stamp()}
+		return
+	}
+	first := slices.ContainsFunc(d.status.Members, func(m v1alpha1.SetMember) bool { return m.First })
+	if !first || d.List.Unread != "" {
+		return
+	}
+	for i := range d.status.Members {
+		if m := &d.status.Members[i]; m.First && d.entry(m) == nil {
+			return
+		}
+	}
+	for i := range d.List.Entries {
+		if d.memberOf(&d.List.Entries[i]) == nil {
+			d.block(strangerListed(&d.List.Entries[i]))
+			return
+		}
+	}
+	d.status.Formed = &v1alpha1.MemberSetFormed{Time: d.stamp(), Cluster: d.List.Cluster}
+}
+
+func (d *decision) stamp() metav1.Time { return metav1.Time{Time: d.Now.UTC().Truncate(1e9)} }
+
+// listUnread is why the list of the set's own system is not known; "": it is.
+func (d *decision) listUnread() string {
+	switch {
+	case d.List.Unread != "":
+		return d.List.Unread
+	case d.status.Formed != nil && d.List.Cluster != d.status.Formed.Cluster:
+		return "cluster " + d.List.Cluster + " answers, and the members formed cluster " + d.status.Formed.Cluster
+	}
+	return ""
+}
+
+// entry is the member's in the list: at one of its addresses, which no two may have.
+func (d *decision) entry(m *v1alpha1.SetMember) *Entry {
+	addresses := d.addresses(m)
+	at := slices.IndexFunc(d.List.Entries, func(e Entry) bool {
+		return slices.ContainsFunc(e.Addresses, func(a string) bool { return slices.Contains(addresses, a) })
+	})
+	if at < 0 {
+		return nil
+	}
+	return &d.List.Entries[at]
+}
+
+// memberOf is whom an entry is of; nil: of none that is known.
+func (d *decision) memberOf(e *Entry) *v1alpha1.SetMember {
+	for i := range d.status.Members {
+		if m := &d.status.Members[i]; slices.ContainsFunc(d.addresses(m), func(a string) bool { return slices.Contains(e.Addresses, a) }) {
+			return m
+		}
+	}
+	return nil
+}
+
+// addresses are where other members reach one.
+func (d *decision) addresses(m *v1alpha1.SetMember) []string {
+	g := d.group(m.Group)
+	if d.Kind.Addresses == nil || g == nil {
+		return nil
+	}
+	return d.Kind.Addresses(&g.pod.Spec, m.ID, d.Set.Namespace)
+}
+
+// peers are the members that one is told of when it starts: those that form the system with it, or those that are on the list. Where that is not known, a
+// member comes back that has joined, and has on its disk whom it knows.
+func (d *decision) peers(m *v1alpha1.SetMember) []Peer {
+	var peers []Peer
+	if d.status.Formed == nil || d.listUnread() != "" {
+		for i := range d.status.Members {
+			if other := &d.status.Members[i]; other.ID == m.ID || d.status.Formed == nil && other.First || d.status.Formed != nil && whole(other) {
+				peers = append(peers, Peer{ID: other.ID, Addresses: d.addresses(other)})
+			}
+		}
+		return peers
+	}
+	for i := range d.List.Entries {
+		e := &d.List.Entries[i]
+		id := e.Name
+		if other := d.memberOf(e); other != nil {
+			id = other.ID
+		}
+		peers = append(peers, Peer{ID: id, Addresses: e.Addresses})
+	}
+	return peers
+}

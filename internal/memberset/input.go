@@ -1,0 +1,192 @@
+package memberset
+
+import (
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"usher.sh/usher/api/v1alpha1"
+)
+
+// Input is everything that a decision about one set looks at.
+type Input struct {
+	Now time.Time
+	// Set is the set, with what was written down of its members.
+	Set  *v1alpha1.MemberSet
+	Kind Kind
+	// Pods, Claims and Services are those that carry the set's label.
+	Pods     []Pod
+	Claims   []Claim
+	Services []Object
+	// Requests are those for members of the set's policy.
+	Requests []Request
+	// Policy is the one of the set's name; nil: there is none.
+	Policy *Policy
+	// List is the system's list of members, where the kind has one.
+	List Listing
+	// Unread are blockers for what could not be read. Nothing is made or removed while there are any.
+	Unread []Blocker
+}
+
+// Kind is how members of a system are started, and taken into it.
+type Kind struct {
+	// Name is that of the system's kind.
+	Name string
+	// Lists: the system has a list of members that is changed by asking for it. LostFirst: it takes none in while one that has its whole part is lost.
+	Lists, LostFirst bool
+	// Ports are those of the Service that each member has; none: it has no Service.
+	Ports []corev1.ServicePort
+	// Addresses are where other members reach one; nil: the kind has none.
+	Addresses func(template *corev1.PodSpec, id, namespace string) []string
+	// Environment is what the first container of a member's pod is told; nil: nothing.
+	Environment func(template *corev1.PodSpec, system *v1alpha1.System, start *Start) []corev1.EnvVar
+}
+
+// Start is what a member is told when its pod is made.
+type Start struct {
+	// Set is the UID of its set.
+	Set           types.UID
+	Namespace, ID string
+	// First: it forms the system with Peers, itself among them. Else it joins these.
+	First bool
+	Peers []Peer
+}
+
+// Peer is a member as others reach it.
+type Peer struct {
+	ID        string
+	Addresses []string
+}
+
+// Listing is a system's list of members, as the system vouches for it as a whole.
+type Listing struct {
+	// Unread is why it is not known; "": it is.
+	Unread string
+	// Cluster is the id of the list.
+	Cluster string
+	Entries []Entry
+}
+
+// Entry is a member in the list.
+type Entry struct {
+	v1alpha1.MemberRegistration
+
+	// Name is what the member calls itself; "": it has not started yet.
+	Name string
+	// Whole: it has its whole part in the system, a vote, say. Healthy: it does its work now.
+	Whole, Healthy bool
+}
+
+// Object is an object that was made for a member.
+type Object struct {
+	Name        string
+	UID         types.UID
+	Member      string // the id in its label
+	Ours        bool   // the set controls it; of a claim: it was made for this set and none before of its name
+	Terminating bool
+}
+
+// Pod is a member's pod.
+type Pod struct {
+	Object
+
+	Version    string // its resource version
+	Node, Zone string // "": it is on none
+	Ready      bool
+	Finished   bool // it has ended, and is not started again
+	// Unscheduled is the scheduler's message, where it has found no node.
+	Unscheduled string
+}
+
+// Claim is a member's claim.
+type Claim struct {
+	Object
+
+	// Volume is the PersistentVolume that it is bound to; "": none. Known: it was read, and Retained says what becomes of it.
+	Volume    string
+	VolumeUID types.UID
+	Known     bool
+	Retained  bool
+}
+
+// Request is a ReplacementRequest.
+type Request struct {
+	Name    string
+	UID     types.UID
+	Role    string
+	Member  string
+	Own     bool // the set has made it
+	Deleted bool // it is being deleted
+	// Over: nothing more is done for it. Removing: it has its permit, and waits for the member to go.
+	Over, Removing bool
+}
+
+// Policy is the EvictionPolicy of the set's name.
+type Policy struct {
+	UID     types.UID
+	Version string
+	Ours    bool // the set controls it
+	Deleted bool // it is being deleted
+	Spec    v1alpha1.EvictionPolicySpec
+}
+
+// Result is what follows.
+type Result struct {
+	// Status is what is known after the look. Where Progress, it is written and looked at again before anything is done that rests on it.
+	Status   v1alpha1.MemberSetStatus
+	Progress bool
+	// Actions are carried out in their order. None rests on another: where one is refused, the others go on.
+	Actions []Action
+
+	decided *decision
+}
+
+// Action is one thing to do.
+type Action struct {
+	Kind ActionKind
+	// Member is the id of the one that it is for; "": it is for the set.
+	Member string
+	// Name and UID are of the object that goes or is changed, Version is the pod's or the policy's.
+	Name    string
+	UID     types.UID
+	Version string
+	// Of these one is made.
+	Pod     *corev1.Pod
+	Claim   *corev1.PersistentVolumeClaim
+	Service *corev1.Service
+	Policy  *v1alpha1.EvictionPolicy
+	Request *v1alpha1.ReplacementRequest
+	// Addresses are where the member that is admitted is reached. Entry is the one that leaves the list.
+	Addresses []string
+	Entry     *v1alpha1.MemberRegistration
+}
+
+// ActionKind says what an Action does.
+type ActionKind string
+
+// The kinds.
+const (
+	MakePolicy    ActionKind = "makePolicy"
+	ChangePolicy  ActionKind = "changePolicy"
+	MakeClaim     ActionKind = "makeClaim"
+	MakeService   ActionKind = "makeService"
+	MakePod       ActionKind = "makePod"
+	Admit         ActionKind = "admit"         // Member, Addresses: the system takes it onto its list, or gives it its whole part there
+	Expel         ActionKind = "expel"         // Entry: the system takes it off its list
+	Mark          ActionKind = "mark"          // Request is made
+	Unmark        ActionKind = "unmark"        // Name, UID: a request that the set has made is deleted
+	DeletePod     ActionKind = "deletePod"     // Name, UID, Version
+	RetainVolume  ActionKind = "retainVolume"  // Name, UID: the reclaim policy of the PersistentVolume becomes Retain
+	DeleteClaim   ActionKind = "deleteClaim"   // Name, UID
+	DeleteService ActionKind = "deleteService" // Name, UID
+)
+
+// Blocker is one thing that a set waits for.
+type Blocker struct {
+	Reason  Reason
+	Message string
+	Remedy  string
+	// Never: nothing that is only waited for helps.
+	Never bool
+}

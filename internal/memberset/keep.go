@@ -1,0 +1,204 @@
+package memberset
+
+import (
+	"slices"
+
+	"usher.sh/usher/api/v1alpha1"
+)
+
+// keep makes what a member needs, in this order: its Service and its claims, its entry in the system's list, its pod. One that has not joined and is to go needs
+// nothing more.
+func (d *decision) keep(m *v1alpha1.SetMember) {
+	g := d.group(m.Group)
+	if g == nil || joining(m) && m.Removal != nil {
+		return
+	}
+	equipped := d.equip(g, m)
+	p, foreign := d.podOf(m.ID)
+	switch {
+	case foreign:
+		d.block(notOurs("pod", m.ID, d.Set))
+		return
+	case !equipped || p != nil && p.Terminating:
+		return
+	case p != nil && p.Finished:
+		d.act(Action{Kind: DeletePod, Member: m.ID, Name: p.Name, UID: p.UID, Version: p.Version})
+		return
+	}
+	if d.Kind.Lists && joining(m) && d.status.Formed != nil && !d.enlist(m, p) {
+		return
+	}
+	if d.Kind.Lists && whole(m) && d.listUnread() == "" && d.entry(m) == nil {
+		d.block(notListed(m.ID, d.Set))
+		return
+	}
+	if p == nil {
+		d.act(Action{Kind: MakePod, Member: m.ID, Pod: d.newPod(g, m)})
+	} else if joining(m) {
+		d.block(d.awaited(m, p))
+	}
+}
+
+// podOf is the pod of a member's name; foreign: it is not the set's.
+func (d *decision) podOf(id string) (p *Pod, foreign bool) {
+	at := slices.IndexFunc(d.Pods, func(p Pod) bool { return p.Name == id })
+	if at < 0 {
+		return nil, false
+	}
+	return &d.Pods[at], !d.Pods[at].Ours
+}
+
+// equip makes the Service and the claims that a member lacks, and reports whether it has them.
+func (d *decision) equip(g *group, m *v1alpha1.SetMember) bool {
+	has := true
+	if len(d.Kind.Ports) > 0 {
+		at := slices.IndexFunc(d.Services, func(s Object) bool { return s.Name == m.ID })
+		switch {
+		case at < 0:
+			d.act(Action{Kind: MakeService, Member: m.ID, Service: d.newService(m)})
+			has = false
+		case !d.Services[at].Ours:
+			d.block(notOurs("Service", m.ID, d.Set))
+			has = false
+		}
+	}
+	for i := range g.claims {
+		name := claimName(g.claims[i].Name, m.ID)
+		at := slices.IndexFunc(d.Claims, func(c Claim) bool { return c.Name == name })
+		switch {
+		case at < 0:
+			d.act(Action{Kind: MakeClaim, Member: m.ID, Claim: d.newClaim(&g.claims[i], m)})
+			has = false
+		case !d.Claims[at].Ours:
+			d.block(notOurs("claim", name, d.Set))
+			has = false
+		case d.Claims[at].Terminating:
+			d.block(claimTerminates(name, d.Set.Namespace))
+			has = false
+		}
+	}
+	return has
+}
+
+// enlist has the system take a member onto its list, before its pod is there, since some end where they are not on it; and give it its whole part once it can.
+// It reports whether the member is on the list. One is taken in at a time, and while none is taken off.
+func (d *decision) enlist(m *v1alpha1.SetMember, p *Pod) bool {
+	if why := d.listUnread(); why != "" {
+		d.block(listNotKnown(why))
+		return false
+	}
+	e := d.entry(m)
+	switch {
+	case e == nil && p != nil: // it has been taken off, and its pod cannot come back under what it was told
+		d.block(notListed(m.ID, d.Set))
+		return false
+	case e == nil && (d.expels() || slices.ContainsFunc(d.List.Entries, func(e Entry) bool { return !e.Whole })):
+		d.block(awaitsTurn(m.ID))
+		return false
+	case e == nil:
+		if !d.admits() {
+			d.act(Action{Kind: Admit, Member: m.ID, Addresses: d.addresses(m)})
+		}
+		d.block(awaitsTurn(m.ID))
+		return false
+	case !e.Whole && e.Name != "":
+		d.act(Action{Kind: Admit, Member: m.ID, Addresses: d.addresses(m)})
+	}
+	return true
+}
+
+// expels reports whether a member is being taken off the list.
+func (d *decision) expels() bool {
+	return slices.ContainsFunc(d.status.Members, func(m v1alpha1.SetMember) bool { return leaving(&m) && d.entry(&m) != nil })
+}
+
+// admits reports whether the system is asked to take a member in already.
+func (d *decision) admits() bool {
+	return slices.ContainsFunc(d.actions, func(a Action) bool { return a.Kind == Admit })
+}
+
+// awaited is what a member that joins waits for.
+func (d *decision) awaited(m *v1alpha1.SetMember, p *Pod) Blocker {
+	switch {
+	case p.Node == "":
+		return unscheduled(m.ID, p.Unscheduled)
+	case d.Kind.Lists && d.status.Formed == nil:
+		return forming(m.ID, d.List.Unread)
+	case !p.Ready:
+		return notReady(m.ID, d.Set.Namespace)
+	}
+	return notWhole(m.ID)
+}
+
+// remove takes a member off the system's list first, so that what goes then is of none. Its pod goes before its claims, and these before its Service, by which
+// others may still name it.
+func (d *decision) remove(m *v1alpha1.SetMember) {
+	if d.Kind.Lists {
+		if why := d.listUnread(); why != "" {
+			d.block(listNotKnown(why))
+			return
+		}
+		if e := d.entry(m); e != nil {
+			d.act(Action{Kind: Expel, Member: m.ID, Entry: &e.MemberRegistration})
+			d.block(leavesList(m.ID))
+			return
+		}
+	}
+	switch p := d.pod(m.ID); {
+	case p != nil && p.Terminating:
+		d.block(podTerminates(m.ID, d.Set.Namespace))
+		return
+	case p != nil:
+		d.act(Action{Kind: DeletePod, Member: m.ID, Name: p.Name, UID: p.UID, Version: p.Version})
+		d.block(podTerminates(m.ID, d.Set.Namespace))
+		return
+	}
+	if d.removeClaims(m) {
+		d.removeService(m)
+	}
+}
+
+// removeClaims reports whether none is left. A volume that is to stay is kept before its claim goes.
+func (d *decision) removeClaims(m *v1alpha1.SetMember) bool {
+	left := false
+	for i := range d.Claims {
+		c := &d.Claims[i]
+		if c.Member != m.ID || !c.Ours {
+			continue
+		}
+		left = true
+		keeps := d.Set.Spec.Removal.VolumeClaims != v1alpha1.VolumeClaimsDelete && c.Volume != ""
+		switch {
+		case keeps && !c.Known:
+			d.block(volumeNotKnown(c.Name, c.Volume))
+		case keeps && !c.Retained:
+			d.act(Action{Kind: RetainVolume, Member: m.ID, Name: c.Volume, UID: c.VolumeUID})
+		case c.Terminating:
+			d.block(claimTerminates(c.Name, d.Set.Namespace))
+		default:
+			d.act(Action{Kind: DeleteClaim, Member: m.ID, Name: c.Name, UID: c.UID})
+		}
+	}
+	return !left
+}
+
+func (d *decision) removeService(m *v1alpha1.SetMember) {
+	for i := range d.Services {
+		if s := &d.Services[i]; s.Member == m.ID && s.Ours && !s.Terminating {
+			d.act(Action{Kind: DeleteService, Member: m.ID, Name: s.Name, UID: s.UID})
+		}
+	}
+}
+
+// forget drops the members of which nothing is left.
+func (d *decision) forget() {
+	d.status.Members = slices.DeleteFunc(d.status.Members, func(m v1alpha1.SetMember) bool { return leaving(&m) && d.nothingLeft(&m) })
+}
+
+func (d *decision) nothingLeft(m *v1alpha1.SetMember) bool {
+	listed := d.Kind.Lists && (d.listUnread() != "" || d.entry(m) != nil)
+	pod := slices.ContainsFunc(d.Pods, func(p Pod) bool { return p.Name == m.ID && p.Ours })
+	claim := slices.ContainsFunc(d.Claims, func(c Claim) bool { return c.Member == m.ID && c.Ours })
+	service := slices.ContainsFunc(d.Services, func(s Object) bool { return s.Member == m.ID && s.Ours })
+	return !listed && !pod && !claim && !service
+}

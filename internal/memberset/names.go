@@ -1,0 +1,86 @@
+package memberset
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"usher.sh/usher/api/v1alpha1"
+)
+
+// Requester is who asks for a replacement where a set does: of a member that is one too many.
+const Requester = "usher.sh/member-set"
+
+// idOf is the id of a member, and the name of its pod and its Service.
+func idOf(set, group string, number int64) string { return fmt.Sprintf("%s-%s-%d", set, group, number) }
+
+// numberOf is the number in the id of a member of a group; 0: it is none of it.
+func numberOf(set, group, id string) int64 {
+	rest, is := strings.CutPrefix(id, set+"-"+group+"-")
+	if !is {
+		return 0
+	}
+	number, err := strconv.ParseInt(rest, 10, 64)
+	if err != nil || number < 0 || strconv.FormatInt(number, 10) != rest {
+		return 0
+	}
+	return number
+}
+
+// claimName is that of a member's claim.
+func claimName(template, id string) string { return template + "-" + id }
+
+// lastNumber is the highest number that anything remembers of a group.
+func (d *decision) lastNumber(g *group) int64 {
+	var last int64
+	note := func(id string) { last = max(last, numberOf(d.Set.Name, g.Name, id)) }
+	for i := range d.Set.Status.Groups {
+		if s := &d.Set.Status.Groups[i]; s.Name == g.Name {
+			last = s.LastNumber
+		}
+	}
+	for i := range d.status.Members {
+		note(d.status.Members[i].ID)
+	}
+	for i := range d.Pods {
+		note(d.Pods[i].Name)
+	}
+	for i := range d.Services {
+		note(d.Services[i].Name)
+	}
+	for i := range d.Claims {
+		note(d.Claims[i].Member)
+		for _, template := range g.claims {
+			note(strings.TrimPrefix(d.Claims[i].Name, template.Name+"-"))
+		}
+	}
+	for i := range d.Requests {
+		note(d.Requests[i].Member)
+	}
+	for i := range d.List.Entries {
+		note(d.List.Entries[i].Name)
+		for _, address := range d.List.Entries[i].Addresses {
+			note(hostOf(address))
+		}
+	}
+	return last
+}
+
+// hostOf is the first label of the host in a URL.
+func hostOf(address string) string {
+	_, host, _ := strings.Cut(address, "://")
+	host, _, _ = strings.Cut(host, ".")
+	return host
+}
+
+// surplusRequest is the name of the request that a set makes for a member that is one too many. No other member ever has its id.
+func surplusRequest(id string) string { return id + "-surplus" }
+
+func (d *decision) request(m *v1alpha1.SetMember, role string) *v1alpha1.ReplacementRequest {
+	q := &v1alpha1.ReplacementRequest{Spec: v1alpha1.ReplacementRequestSpec{
+		Requester: Requester, Source: v1alpha1.ReplacementSource{Kind: v1alpha1.SourceEvictionPolicy, Name: d.Set.Name},
+		Member: v1alpha1.ReplacementMember{Role: role, ID: m.ID},
+	}}
+	q.Namespace, q.Name = d.Set.Namespace, surplusRequest(m.ID)
+	return q
+}

@@ -1,0 +1,58 @@
+package memberset
+
+import (
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+// TestPropertySet has a set grow and shrink, and its members be marked, let go, lost and cancelled in any order, by a process that is killed at any action. None
+// that does its work goes without its request's leave, one is removed at a time, no id is used twice, nothing is begun anew, and it ends.
+func TestPropertySet(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		kind := rapid.SampledFrom([]Kind{listing, plain}).Draw(t, "kind")
+		w := newWorld(kind, int32(rapid.IntRange(1, 5).Draw(t, "replicas")), t.Fatalf)
+		for range rapid.IntRange(0, 60).Draw(t, "steps") {
+			w.happen(t)
+		}
+		w.lost = map[string]bool{}
+		if !w.settle() {
+			t.Fatalf("it has not come to rest: %+v", w.in.Set.Status)
+		}
+		if n := len(w.in.Set.Status.Members); n != int(w.in.Set.Spec.Groups[0].Replicas) || len(w.in.Pods) != n || len(w.in.Claims) != n {
+			t.Fatalf("%d members, %d pods, %d claims", n, len(w.in.Pods), len(w.in.Claims))
+		}
+	})
+}
+
+func (w *world) happen(t *rapid.T) {
+	switch rapid.IntRange(0, 9).Draw(t, "what") {
+	case 0:
+		if w.in.Set.Status.Formed != nil {
+			w.in.Set.Spec.Groups[0].Replicas = int32(rapid.IntRange(1, 5).Draw(t, "replicas"))
+		}
+	case 1:
+		if ids := w.ids(); len(ids) > 0 && w.in.Set.Status.Formed != nil {
+			w.mark(rapid.SampledFrom(ids).Draw(t, "marked"))
+		}
+	case 2:
+		if len(w.in.Requests) > 0 {
+			w.in.Requests[rapid.IntRange(0, len(w.in.Requests)-1).Draw(t, "cancelled")].Deleted = true
+		}
+	case 3:
+		node := rapid.SampledFrom(w.nodes).Draw(t, "node")
+		w.lost[node] = !w.lost[node]
+	case 4: // somebody evicts a pod, or it ends
+		if len(w.in.Pods) > 0 {
+			p := &w.in.Pods[rapid.IntRange(0, len(w.in.Pods)-1).Draw(t, "pod")]
+			p.Finished = rapid.Bool().Draw(t, "finished")
+			p.Terminating = p.Terminating || !p.Finished
+		}
+	case 5:
+		w.permit()
+	case 6:
+		w.pass()
+	default:
+		w.step(rapid.IntRange(-1, 3).Draw(t, "carried out"))
+	}
+}

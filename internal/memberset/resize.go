@@ -1,0 +1,225 @@
+package memberset
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	"usher.sh/usher/api/v1alpha1"
+)
+
+// Limits of the status, as its schema has them.
+const (
+	mostMembers  = 500
+	mostAvoided  = 16
+	mostBlockers = 32
+)
+
+// mark notes which requests stand for members, and forgets those that do not any more, but where there is no way back.
+func (d *decision) mark() {
+	for i := range d.status.Members {
+		m := &d.status.Members[i]
+		q := d.requestFor(m)
+		switch {
+		case leaving(m) && (q != nil && q.Removing || !d.untouched(m)):
+		case q == nil:
+			m.Removal = nil
+		case m.Removal == nil || m.Removal.RequestUID != q.UID || leaving(m): // its request was taken back in the moment in which it was to go
+			m.Removal = &v1alpha1.MemberRemoval{Request: q.Name, RequestUID: q.UID, Step: v1alpha1.RemovalGrowing, StartTime: d.stamp()}
+		}
+	}
+}
+
+// untouched reports whether all of a member is there that cannot be brought back.
+func (d *decision) untouched(m *v1alpha1.SetMember) bool {
+	p := d.pod(m.ID)
+	return p != nil && !p.Terminating && (!d.Kind.Lists || d.listUnread() == "" && d.entry(m) != nil)
+}
+
+// requestFor is the one that stands for a member: of several the one that may remove it, or else the first by name.
+func (d *decision) requestFor(m *v1alpha1.SetMember) *Request {
+	var found *Request
+	for i := range d.Requests {
+		q := &d.Requests[i]
+		if q.Member != m.ID || q.Over || q.Deleted && !q.Removing {
+			continue
+		}
+		if found == nil || q.Removing && !found.Removing || q.Removing == found.Removing && q.Name < found.Name {
+			found = q
+		}
+	}
+	return found
+}
+
+// resize makes members where too few are counted, and marks some where there are too many.
+func (d *decision) resize(g *group) {
+	counted := d.counted(g.Name, anyMember)
+	switch missing := int(g.Replicas) - len(counted); {
+	case missing > 0 && d.unmark(g, missing) == 0:
+		d.grow(g, missing)
+	case missing < 0:
+		d.shrink(g, counted, -missing)
+	}
+}
+
+// unmark takes back what the set has asked for itself while members are wanted again, and returns how many. What was begun is gone on with.
+func (d *decision) unmark(g *group, missing int) (unmarked int) {
+	for i := range d.status.Members {
+		m := &d.status.Members[i]
+		if m.Group != g.Name || m.Removal == nil || leaving(m) || !whole(m) || unmarked == missing {
+			continue
+		}
+		if q := d.requestFor(m); q != nil && q.Own && !q.Deleted {
+			d.act(Action{Kind: Unmark, Member: m.ID, Name: q.Name, UID: q.UID})
+			unmarked++
+		}
+	}
+	return unmarked
+}
+
+// grow writes members down under ids that nothing remembers. The system is formed by all that the spec asks for at first, together.
+func (d *decision) grow(g *group, missing int) {
+	first := d.Kind.Lists && d.status.Formed == nil
+	if first && len(d.status.Members) > 0 { // those that form it are written down at once, and are not added to
+		return
+	}
+	last := d.lastNumber(g)
+	avoid := d.avoided(g)
+	for range missing {
+		if len(d.status.Members) >= mostMembers {
+			d.block(tooManyMembers())
+			break
+		}
+		last++
+		d.status.Members = append(d.status.Members, v1alpha1.SetMember{
+			ID: idOf(d.Set.Name, g.Name, last), Group: g.Name, State: v1alpha1.MemberJoining, First: first, StartTime: d.stamp(), AvoidNodes: avoid,
+		})
+	}
+}
+
+// avoided are the nodes of the members that those that are made now may be successors of.
+func (d *decision) avoided(g *group) []string {
+	var nodes []string
+	for i := range d.status.Members {
+		if m := &d.status.Members[i]; m.Group == g.Name && m.Removal != nil && m.Node != "" && !slices.Contains(nodes, m.Node) {
+			nodes = append(nodes, m.Node)
+		}
+	}
+	slices.Sort(nodes)
+	return nodes[:min(len(nodes), mostAvoided)]
+}
+
+// shrink marks as many of those that are counted. A request that is there already is one for a member that is gone on with without it.
+func (d *decision) shrink(g *group, counted []*v1alpha1.SetMember, surplus int) {
+	if d.status.Formed == nil {
+		d.block(notFormed(d.Set.Name))
+		return
+	}
+	for range surplus {
+		at := d.worst(counted)
+		d.act(Action{Kind: Mark, Member: counted[at].ID, Request: d.request(counted[at], g.Role)})
+		counted = slices.Delete(slices.Clone(counted), at, at+1)
+	}
+}
+
+// worst is who goes first: one that does not do its work, then one in the zone that has the most, then the youngest, then the one with the lowest id.
+func (d *decision) worst(members []*v1alpha1.SetMember) int {
+	zones := map[string]int{}
+	for _, m := range members {
+		zones[m.Zone]++
+	}
+	worst := 0
+	for i := range members {
+		a, b := members[i], members[worst]
+		before := cmp.Or(
+			cmp.Compare(d.health(a), d.health(b)), -cmp.Compare(zones[a.Zone], zones[b.Zone]), -a.StartTime.Compare(b.StartTime.Time), strings.Compare(a.ID, b.ID),
+		)
+		if before < 0 {
+			worst = i
+		}
+	}
+	return worst
+}
+
+// health is less for members that do less.
+func (d *decision) health(m *v1alpha1.SetMember) int {
+	p := d.pod(m.ID)
+	switch {
+	case joining(m):
+		return 0
+	case p == nil || p.Terminating || p.Finished:
+		return 1
+	case !p.Ready:
+		return 2
+	}
+	return 3
+}
+
+// joined notes which members do their work: those that their system's list says have their whole part, Ready or not, since from then on they are missed; without
+// a list those whose pods have been Ready.
+func (d *decision) joined() {
+	for i := range d.status.Members {
+		if m := &d.status.Members[i]; joining(m) && d.status.Formed != nil && d.works(m) {
+			m.State, m.AvoidNodes = v1alpha1.MemberWhole, nil
+		}
+	}
+}
+
+func (d *decision) works(m *v1alpha1.SetMember) bool {
+	if d.Kind.Lists {
+		e := d.entry(m)
+		return d.listUnread() == "" && e != nil && e.Whole && e.Name != ""
+	}
+	p := d.pod(m.ID)
+	return p != nil && p.Ready && !p.Terminating
+}
+
+// release says of each marked member whether its group has enough without it, and lets go those whose requests say that they may.
+func (d *decision) release() {
+	for i := range d.status.Members {
+		m := &d.status.Members[i]
+		if m.Removal == nil || leaving(m) {
+			continue
+		}
+		step := v1alpha1.RemovalGrowing
+		if q := d.requestFor(m); d.dispensable(m) && q != nil {
+			step = v1alpha1.RemovalReplaced
+			if q.Removing && !q.Deleted && m.Removal.Step == v1alpha1.RemovalReplaced && !d.removes() {
+				step = v1alpha1.RemovalRemoving
+			}
+		}
+		if m.Removal.Step != step {
+			m.Removal.Step, m.Removal.StartTime = step, d.stamp()
+		}
+	}
+}
+
+// dispensable reports whether a member's group has as many members that do their work as it is to have, without those that are marked. One that never did its
+// work is dispensable in any case. A list that is changed for one member is not changed for another at the same time.
+func (d *decision) dispensable(m *v1alpha1.SetMember) bool {
+	g := d.group(m.Group)
+	switch {
+	case joining(m):
+		return true
+	case g == nil, d.leavesFirst(m):
+		return true
+	case d.Kind.Lists && len(d.counted(m.Group, joining)) > 0:
+		return false
+	}
+	return len(d.counted(m.Group, whole)) >= int(g.Replicas)
+}
+
+// leavesFirst reports whether a member that is lost leaves before another is taken in, since its system takes in none while it is on the list. What it asks for
+// then, and its role's rules, keep it from costing more. One that was taken in and has not started was told of all that are on the list.
+func (d *decision) leavesFirst(m *v1alpha1.SetMember) bool {
+	if !d.Kind.LostFirst || d.listUnread() != "" || slices.ContainsFunc(d.List.Entries, func(e Entry) bool { return e.Name == "" }) {
+		return false
+	}
+	e := d.entry(m)
+	return e != nil && e.Whole && !e.Healthy
+}
+
+// removes reports whether a member is being removed. One at a time is.
+func (d *decision) removes() bool {
+	return slices.ContainsFunc(d.status.Members, func(m v1alpha1.SetMember) bool { return leaving(&m) })
+}

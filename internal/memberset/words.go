@@ -1,0 +1,155 @@
+package memberset
+
+import (
+	"cmp"
+	"fmt"
+
+	"usher.sh/usher/api/v1alpha1"
+)
+
+// Reason is what a set waits for, for machines.
+type Reason string
+
+// The reasons.
+const (
+	TemplateInvalid   Reason = "TemplateInvalid"
+	MemberNotKnown    Reason = "MemberNotKnown"
+	MemberNotListed   Reason = "MemberNotListed"
+	StrangerListed    Reason = "StrangerListed"
+	NameTaken         Reason = "NameTaken"
+	TooManyMembers    Reason = "TooManyMembers"
+	SystemNotFormed   Reason = "SystemNotFormed"
+	MembershipUnknown Reason = "MembershipUnknown"
+	MembershipChanges Reason = "MembershipChanges"
+	PodUnscheduled    Reason = "PodUnscheduled"
+	PodNotReady       Reason = "PodNotReady"
+	MemberJoins       Reason = "MemberJoins"
+	MemberLeaves      Reason = "MemberLeaves"
+	PodTerminates     Reason = "PodTerminates"
+	ClaimTerminates   Reason = "ClaimTerminates"
+	PolicyTerminates  Reason = "PolicyTerminates"
+	VolumeNotKnown    Reason = "VolumeNotKnown"
+	WriteNotAccepted  Reason = "WriteNotAccepted"
+	NotRead           Reason = "NotRead"
+)
+
+func templateInvalid(group string, err error) Blocker {
+	return Blocker{Reason: TemplateInvalid, Message: fmt.Sprintf("group %s: %v", group, err), Remedy: "correct spec.groups", Never: true}
+}
+
+func memberUnknown(pod, set string) Blocker {
+	return Blocker{
+		Reason: MemberNotKnown, Never: true, Message: fmt.Sprintf("pod %s belongs to the set, and status.members does not have it: the status was lost", pod),
+		Remedy: fmt.Sprintf("restore the status of MemberSet %s (kubectl edit --subresource=status), or take the pod's ownerReference off and run it otherwise", set),
+	}
+}
+
+func strangerListed(e *Entry) Blocker {
+	return Blocker{
+		Reason: StrangerListed, Message: fmt.Sprintf("the list of members has %s at %v, which is none of this set", cmp.Or(e.Name, e.ID), e.Addresses),
+		Remedy: "see that spec.system leads to the members of this set alone",
+	}
+}
+
+func notListed(id string, set *v1alpha1.MemberSet) Blocker {
+	return Blocker{
+		Reason: MemberNotListed, Message: fmt.Sprintf("member %s was on the list of members, and is not any more: it cannot come back by itself", id),
+		Remedy: fmt.Sprintf("have it replaced: usher replace %s -n %s", id, set.Namespace),
+	}
+}
+
+func notOurs(kind, name string, set *v1alpha1.MemberSet) Blocker {
+	return Blocker{
+		Reason: NameTaken, Message: fmt.Sprintf("%s %s is there, and was not made for this MemberSet", kind, name),
+		Remedy: fmt.Sprintf("delete it, or move what it is for elsewhere (namespace %s)", set.Namespace),
+	}
+}
+
+func tooManyMembers() Blocker {
+	return Blocker{
+		Reason: TooManyMembers, Message: fmt.Sprintf("there are %d members, and no more can be kept account of", mostMembers), Remedy: "ask for fewer replicas, or for another set",
+	}
+}
+
+func notFormed(set string) Blocker {
+	return Blocker{
+		Reason: SystemNotFormed, Message: "fewer members are asked for than form the system, which is not formed yet; waiting until it is",
+		Remedy: fmt.Sprintf("set the replicas back; or, where nothing is to be kept, delete MemberSet %s and its claims", set),
+	}
+}
+
+func listNotKnown(why string) Blocker {
+	return Blocker{Reason: MembershipUnknown, Message: "the system's list of members is not known: " + why, Remedy: "see that its members run, and that spec.system leads to them"}
+}
+
+func awaitsTurn(id string) Blocker {
+	return Blocker{Reason: MembershipChanges, Message: fmt.Sprintf("member %s joins once the list of members changes for no other", id), Remedy: "wait"}
+}
+
+func unscheduled(id, why string) Blocker {
+	return Blocker{
+		Reason: PodUnscheduled, Message: fmt.Sprintf("pod %s is on no node: %s", id, cmp.Or(why, "it was not looked for yet")), Remedy: "make room for it, or change the template of its group",
+	}
+}
+
+func forming(id, why string) Blocker {
+	return Blocker{
+		Reason: SystemNotFormed, Message: fmt.Sprintf("member %s runs, and the first members have not formed their system yet: %s", id, cmp.Or(why, "not all are on its list")),
+		Remedy: "see the logs of the pods",
+	}
+}
+
+func notReady(id, namespace string) Blocker {
+	return Blocker{
+		Reason: PodNotReady, Message: fmt.Sprintf("pod %s is not Ready", id), Remedy: fmt.Sprintf("if it stays so: kubectl describe pod %s -n %s, and its log", id, namespace),
+	}
+}
+
+func notWhole(id string) Blocker {
+	return Blocker{Reason: MemberJoins, Message: fmt.Sprintf("member %s does not have its whole part in the system yet", id), Remedy: "wait"}
+}
+
+func leavesList(id string) Blocker {
+	return Blocker{Reason: MemberLeaves, Message: fmt.Sprintf("member %s is taken off the list of members", id), Remedy: "wait"}
+}
+
+func podTerminates(id, namespace string) Blocker {
+	return Blocker{
+		Reason: PodTerminates, Message: fmt.Sprintf("pod %s ends", id),
+		Remedy: fmt.Sprintf("where its node is lost, prove that off, or delete the Node; else see its finalizers: kubectl get pod %s -n %s -o yaml", id, namespace),
+	}
+}
+
+func claimTerminates(name, namespace string) Blocker {
+	return Blocker{
+		Reason: ClaimTerminates, Message: fmt.Sprintf("claim %s is being deleted", name), Remedy: fmt.Sprintf("if it stays, see its finalizers: kubectl get pvc %s -n %s -o yaml", name, namespace),
+	}
+}
+
+func policyTerminates(set *v1alpha1.MemberSet) Blocker {
+	return Blocker{
+		Reason: PolicyTerminates, Message: fmt.Sprintf("EvictionPolicy %s is being deleted, and is made anew once it is gone", set.Name),
+		Remedy: fmt.Sprintf("if it stays: kubectl describe evictionpolicy %s -n %s", set.Name, set.Namespace),
+	}
+}
+
+func volumeNotKnown(claim, volume string) Blocker {
+	return Blocker{
+		Reason: VolumeNotKnown, Message: fmt.Sprintf("volume %s of claim %s is to stay, and could not be read", volume, claim), Remedy: "usher install --member-sets gives the manager the right to it",
+	}
+}
+
+// Unread is about something that could not be read.
+func Unread(what, why, remedy string) Blocker {
+	return Blocker{Reason: NotRead, Message: fmt.Sprintf("%s could not be read: %s", what, why), Remedy: remedy}
+}
+
+// Awaited is about a change of the system's list that is under way.
+func Awaited(member, missing string) Blocker {
+	return Blocker{Reason: MembershipChanges, Message: fmt.Sprintf("member %s: %s", member, missing), Remedy: "wait"}
+}
+
+// WriteRefused is about an action that was not accepted. Never: it will not be.
+func WriteRefused(a *Action, why, remedy string, never bool) Blocker {
+	return Blocker{Reason: WriteNotAccepted, Message: fmt.Sprintf("%s of %s was not accepted: %s", a.Kind, cmp.Or(a.Name, a.Member, "the set's policy"), why), Remedy: remedy, Never: never}
+}

@@ -1,0 +1,345 @@
+package memberset
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+
+	"usher.sh/usher/api/v1alpha1"
+)
+
+var noon = time.Date(2026, 11, 27, 12, 0, 0, 0, time.UTC)
+
+// listing is a kind with a list of members, plain one without.
+var (
+	listing = Kind{
+		Name: "etcd", Lists: true, LostFirst: true, Ports: []corev1.ServicePort{{Name: "peer", Port: 2380}},
+		Addresses: func(_ *corev1.PodSpec, id, namespace string) []string {
+			return []string{"http://" + id + "." + namespace + ".svc:2380"}
+		},
+		Environment: func(_ *corev1.PodSpec, _ *v1alpha1.System, start *Start) []corev1.EnvVar {
+			state := "existing"
+			if start.First {
+				state = "new"
+			}
+			return []corev1.EnvVar{{Name: "STATE", Value: state}, {Name: "PEERS", Value: fmt.Sprint(len(start.Peers))}}
+		},
+	}
+	plain = Kind{Name: "kubernetes"}
+)
+
+// world is a cluster with one set in it. It carries out what is decided, as an apiserver, a scheduler, kubelets and a system would.
+type world struct {
+	in      Input
+	fail    func(format string, args ...any)
+	clock   time.Time
+	serial  int
+	nodes   []string
+	lost    map[string]bool // nodes
+	given   map[string]bool // ids that there were
+	avoided map[string][]string
+	begun   bool // the system has been formed
+	permits map[string]bool
+}
+
+func newWorld(kind Kind, replicas int32, fail func(string, ...any)) *world {
+	set := &v1alpha1.MemberSet{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "kv", UID: "set", Generation: 1},
+		Spec: v1alpha1.MemberSetSpec{Groups: []v1alpha1.MemberGroup{{
+			Name: "member", Role: "etcd-member", Replicas: replicas,
+			Template:             runtime.RawExtension{Raw: []byte(`{"metadata":{"labels":{"app":"kv"}},"spec":{"containers":[{"name":"etcd","image":"etcd"}]}}`)},
+			VolumeClaimTemplates: []v1alpha1.VolumeClaimTemplate{{Name: "data", Spec: runtime.RawExtension{Raw: []byte(`{"accessModes":["ReadWriteOnce"]}`)}}},
+		}}},
+	}
+	w := &world{
+		in: Input{Set: set, Kind: kind}, fail: fail, clock: noon, nodes: []string{"n1", "n2", "n3", "n4", "n5", "n6"}, lost: map[string]bool{}, given: map[string]bool{},
+		avoided: map[string][]string{}, permits: map[string]bool{},
+	}
+	w.in.List.Unread = "no endpoint answers"
+	return w
+}
+
+func (w *world) uid() types.UID {
+	w.serial++
+	return types.UID(fmt.Sprintf("u%d", w.serial))
+}
+
+// step decides once and carries out the first of what follows, as many as are given; negative: all.
+func (w *world) step(most int) Result {
+	w.clock = w.clock.Add(time.Second)
+	w.in.Now = w.clock
+	result := Decide(w.in)
+	w.in.Set.Status = *result.Status.DeepCopy()
+	w.checkStatus()
+	for i := range result.Actions {
+		if most >= 0 && i >= most {
+			break
+		}
+		w.carryOut(&result.Actions[i])
+	}
+	return result
+}
+
+func (w *world) checkStatus() {
+	removing := 0
+	for i := range w.in.Set.Status.Members {
+		m := &w.in.Set.Status.Members[i]
+		w.given[m.ID] = true
+		if len(m.AvoidNodes) > 0 {
+			w.avoided[m.ID] = m.AvoidNodes
+		}
+		if leaving(m) {
+			removing++
+		}
+	}
+	if removing > 1 {
+		w.fail("%d members are removed at once", removing)
+	}
+}
+
+func (w *world) carryOut(a *Action) {
+	switch a.Kind {
+	case MakePolicy:
+		w.in.Policy = &Policy{UID: w.uid(), Ours: true, Spec: a.Policy.Spec}
+	case ChangePolicy:
+		w.in.Policy.Spec = a.Policy.Spec
+	case MakeService:
+		w.in.Services = append(w.in.Services, Object{Name: a.Service.Name, Member: a.Member, UID: w.uid(), Ours: true})
+	case MakeClaim:
+		w.in.Claims = append(w.in.Claims, Claim{Object: Object{Name: a.Claim.Name, Member: a.Member, UID: w.uid(), Ours: true}, Volume: "pv-" + a.Claim.Name, VolumeUID: "v", Known: true})
+	case MakePod:
+		w.makePod(a)
+	case Admit:
+		w.admit(a)
+	case Expel:
+		w.mayGo(a.Member)
+		if !w.othersUnhealthy(a.Entry.ID) {
+			w.in.List.Entries = slices.DeleteFunc(w.in.List.Entries, func(e Entry) bool { return e.ID == a.Entry.ID })
+		}
+	case Mark:
+		if !slices.ContainsFunc(w.in.Requests, func(q Request) bool { return q.Name == a.Request.Name && !q.Over }) {
+			w.in.Requests = append(w.in.Requests, Request{Name: a.Request.Name, UID: w.uid(), Member: a.Member, Own: true})
+		}
+	case Unmark:
+		for i := range w.in.Requests {
+			w.in.Requests[i].Deleted = w.in.Requests[i].Deleted || w.in.Requests[i].UID == a.UID
+		}
+	case DeletePod:
+		w.deletePod(a)
+	case RetainVolume:
+		for i := range w.in.Claims {
+			if w.in.Claims[i].Volume == a.Name {
+				w.in.Claims[i].Retained = true
+			}
+		}
+	case DeleteClaim:
+		w.deleteClaim(a)
+	case DeleteService:
+		w.in.Services = slices.DeleteFunc(w.in.Services, func(s Object) bool { return s.UID == a.UID })
+	}
+}
+
+func (w *world) makePod(a *Action) {
+	if slices.ContainsFunc(w.in.Pods, func(p Pod) bool { return p.Name == a.Pod.Name }) {
+		w.fail("pod %s is made twice", a.Pod.Name)
+	}
+	if env := a.Pod.Spec.Containers[0].Env; w.in.Kind.Lists && (env[0].Value == "new") == w.begun {
+		w.fail("pod %s starts with %v, and the system is formed: %t", a.Pod.Name, env, w.begun)
+	}
+	w.in.Pods = append(w.in.Pods, Pod{Object: Object{Name: a.Pod.Name, Member: a.Member, UID: w.uid(), Ours: true}, Version: "1"})
+	if affinity := a.Pod.Spec.Affinity; affinity != nil {
+		for _, f := range affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms[0].MatchFields {
+			w.avoided[a.Member] = append(w.avoided[a.Member], f.Values[0])
+		}
+	} else {
+		delete(w.avoided, a.Member)
+	}
+}
+
+// mayGo fails where a member that did its work goes without the leave of its request.
+func (w *world) mayGo(id string) {
+	at := slices.IndexFunc(w.in.Set.Status.Members, func(m v1alpha1.SetMember) bool { return m.ID == id })
+	if at < 0 || !leaving(&w.in.Set.Status.Members[at]) || !w.permits[id] {
+		w.fail("member %s goes, and its request does not say that it may", id)
+	}
+}
+
+func (w *world) deletePod(a *Action) {
+	at := slices.IndexFunc(w.in.Pods, func(p Pod) bool { return p.UID == a.UID && p.Version == a.Version })
+	if at < 0 {
+		return
+	}
+	if !w.in.Pods[at].Finished {
+		w.mayGo(a.Member)
+		if slices.ContainsFunc(w.in.List.Entries, func(e Entry) bool { return e.Name == a.Member }) {
+			w.fail("the pod of %s goes, which is on the list", a.Member)
+		}
+	}
+	w.in.Pods[at].Terminating = true
+}
+
+func (w *world) deleteClaim(a *Action) {
+	w.mayGo(a.Member)
+	at := slices.IndexFunc(w.in.Claims, func(c Claim) bool { return c.UID == a.UID })
+	if at >= 0 && !w.in.Claims[at].Retained {
+		w.fail("claim %s goes, and its volume with it", a.Name)
+	}
+	if slices.ContainsFunc(w.in.Pods, func(p Pod) bool { return p.Name == a.Member }) {
+		w.fail("claim %s goes before its pod", a.Name)
+	}
+	w.in.Claims = slices.DeleteFunc(w.in.Claims, func(c Claim) bool { return c.UID == a.UID })
+}
+
+// othersUnhealthy reports whether a voter beside one is not healthy.
+func (w *world) othersUnhealthy(id string) bool {
+	return slices.ContainsFunc(w.in.List.Entries, func(e Entry) bool { return e.ID != id && e.Whole && !e.Healthy })
+}
+
+// admit is as etcd does it: one learner at a time, while all voters are there, and it gets its vote once it has started.
+func (w *world) admit(a *Action) {
+	for i := range w.in.List.Entries {
+		switch e := &w.in.List.Entries[i]; {
+		case slices.Equal(e.Addresses, a.Addresses):
+			e.Whole = e.Whole || e.Name != ""
+			return
+		case !e.Whole:
+			return
+		}
+	}
+	if w.othersUnhealthy("") {
+		return
+	}
+	e := Entry{}
+	e.ID, e.Addresses = string(w.uid()), a.Addresses
+	w.in.List.Entries = append(w.in.List.Entries, e)
+}
+
+// pass has pods be scheduled and start, or go, and the system notice.
+func (w *world) pass() {
+	for i := range w.in.Pods {
+		p := &w.in.Pods[i]
+		if p.Node == "" && !p.Terminating {
+			w.schedule(p)
+		}
+		p.Ready = p.Node != "" && !w.lost[p.Node] && !p.Terminating && !p.Finished && w.serves(p.Name)
+	}
+	w.in.Pods = slices.DeleteFunc(w.in.Pods, func(p Pod) bool { return p.Terminating && !w.lost[p.Node] })
+	w.gather()
+	for i := range w.in.List.Entries {
+		e := &w.in.List.Entries[i]
+		e.Healthy = slices.ContainsFunc(w.in.Pods, func(p Pod) bool {
+			return p.Name == e.Name && p.Node != "" && !w.lost[p.Node] && !p.Terminating && !p.Finished
+		})
+	}
+}
+
+func (w *world) schedule(p *Pod) {
+	for i := range w.nodes {
+		node := w.nodes[(i+w.serial)%len(w.nodes)]
+		if !w.lost[node] && !slices.Contains(w.avoided[p.Name], node) {
+			p.Node, p.Zone, p.Version = node, "z"+node[1:], "2"
+			return
+		}
+	}
+}
+
+// serves is what /readyz says: a member that has no vote is not Ready.
+func (w *world) serves(id string) bool {
+	if !w.in.Kind.Lists {
+		return true
+	}
+	for i := range w.in.List.Entries {
+		if e := &w.in.List.Entries[i]; hostOf(e.Addresses[0]) == id {
+			e.Name = id
+			return e.Whole
+		}
+	}
+	return false
+}
+
+// gather forms the system once all of the first members run.
+func (w *world) gather() {
+	if !w.in.Kind.Lists || w.begun || len(w.in.Set.Status.Members) == 0 {
+		return
+	}
+	var entries []Entry
+	for i := range w.in.Set.Status.Members {
+		m := &w.in.Set.Status.Members[i]
+		if !slices.ContainsFunc(w.in.Pods, func(p Pod) bool { return p.Name == m.ID && p.Node != "" && !w.lost[p.Node] }) {
+			return
+		}
+		e := Entry{Name: m.ID, Whole: true}
+		e.ID, e.Addresses = string(w.uid()), w.in.Kind.Addresses(nil, m.ID, "shop")
+		entries = append(entries, e)
+	}
+	w.begun = true
+	w.in.List = Listing{Cluster: "c1", Entries: entries}
+}
+
+// permit is what the controller of requests does: it lets one member go at a time, once the set says that it has enough without it, and ends a request
+// whose member is gone.
+func (w *world) permit() {
+	busy := slices.ContainsFunc(w.in.Requests, func(q Request) bool { return q.Removing && !q.Over })
+	for i := range w.in.Requests {
+		q := &w.in.Requests[i]
+		at := slices.IndexFunc(w.in.Set.Status.Members, func(m v1alpha1.SetMember) bool { return m.ID == q.Member })
+		switch {
+		case q.Over:
+		case at < 0:
+			q.Over = true
+		case q.Removing && w.in.Set.Status.Members[at].Removal != nil && w.in.Set.Status.Members[at].Removal.Step == v1alpha1.RemovalGrowing: // it waits again
+			q.Removing = false
+			delete(w.permits, q.Member)
+		case q.Deleted || q.Removing || busy || w.in.Set.Status.Members[at].Removal == nil || w.in.Set.Status.Members[at].Removal.RequestUID != q.UID:
+		case w.in.Set.Status.Members[at].Removal.Step == v1alpha1.RemovalReplaced:
+			q.Removing, busy = true, true
+			w.permits[q.Member] = true
+		}
+	}
+	for i := range w.in.Requests {
+		q := &w.in.Requests[i]
+		begun := slices.ContainsFunc(w.in.Set.Status.Members, func(m v1alpha1.SetMember) bool { return m.ID == q.Member && leaving(&m) })
+		if q.Deleted && !begun && !q.Over { // it is cancelled in time
+			q.Over = true
+			if q.Removing {
+				delete(w.permits, q.Member)
+			}
+		}
+	}
+}
+
+// settle lets everything go on without anything that happens, and reports whether the set is complete then.
+func (w *world) settle() bool {
+	for range 300 {
+		w.pass()
+		w.permit()
+		if r := w.step(-1); len(r.Actions) == 0 && !r.Progress && ready(&r.Status) {
+			return true
+		}
+	}
+	return false
+}
+
+func ready(status *v1alpha1.MemberSetStatus) bool {
+	return slices.ContainsFunc(status.Conditions, func(c metav1.Condition) bool {
+		return c.Type == v1alpha1.ConditionReady && c.Status == metav1.ConditionTrue
+	})
+}
+
+func (w *world) ids() []string {
+	var ids []string
+	for i := range w.in.Set.Status.Members {
+		ids = append(ids, w.in.Set.Status.Members[i].ID)
+	}
+	return ids
+}
+
+// mark is a person's request.
+func (w *world) mark(id string) {
+	w.in.Requests = append(w.in.Requests, Request{Name: "anna-" + id, UID: w.uid(), Member: id})
+}
