@@ -17,6 +17,7 @@ import (
 	"usher.sh/usher/api/v1alpha1"
 	"usher.sh/usher/internal/eviction"
 	"usher.sh/usher/internal/expression"
+	"usher.sh/usher/internal/memberset"
 	"usher.sh/usher/internal/replacement"
 	"usher.sh/usher/internal/snapshot"
 )
@@ -51,6 +52,19 @@ type Membership interface {
 	// Join puts the successor of a predecessor that has left on the list, and gives it its part there once it can take it. It returns what is
 	// still missing; "": nothing.
 	Join(ctx context.Context, member Member, predecessor *v1alpha1.MemberRegistration) (missing string, err error)
+}
+
+// Resizable is implemented beside System by systems that take in members under ids of their own and let them go again, where a MemberSet runs them. Its methods
+// are idempotent, and ask for at most one change of the list.
+type Resizable interface {
+	// List reads the list of members as one that the system vouches for as a whole. An error means that it is not known.
+	List(ctx context.Context) (memberset.Listing, error)
+	// Admit puts a member on the list of a cluster at its addresses, and gives it its whole part once it can take it. It returns what is still
+	// missing; "": nothing.
+	Admit(ctx context.Context, cluster string, addresses []string) (missing string, err error)
+	// Expel takes an entry off the list, also of a member that runs. It returns what that waits for; "": it is off. It refuses what could cost the
+	// system data or its quorum, whoever asks.
+	Expel(ctx context.Context, entry *v1alpha1.MemberRegistration) (missing string, err error)
 }
 
 // Listing is what a system's list of members says of one member.
@@ -113,6 +127,8 @@ type Kind struct {
 	// Keeps says why a pod of this template would not come back under its predecessor's id where its disk is empty, and what to do about it; "": it would.
 	// nil: so it is of every template. It is asked of members whose successors have the same identity.
 	Keeps func(pod *corev1.PodSpec) (refusal, remedy string)
+	// Set is how a MemberSet runs the system's members; nil: none does. Where it has the system keep a list, the System implements Resizable.
+	Set *memberset.Kind
 	// Open makes a System from a policy's spec. It does not connect.
 	Open func(spec *v1alpha1.System, access Access) (System, error)
 }

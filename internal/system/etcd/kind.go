@@ -44,6 +44,7 @@ func Kind() system.Kind {
 		Succession: func(*v1alpha1.System) system.Succession {
 			return system.Succession{Order: replacement.LeavesFirst, Refuses: refuses}
 		},
+		Set:  setKind(),
 		Open: Open,
 	}
 }

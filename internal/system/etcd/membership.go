@@ -98,49 +98,24 @@ func (c *cluster) Join(ctx context.Context, _ system.Member, predecessor *v1alph
 	if err != nil {
 		return "", err
 	}
-	successor := v.successor(predecessor)
-	ctx, cancel := context.WithTimeout(ctx, c.share(ctx, 1))
-	defer cancel()
-	switch {
+	switch successor := v.successor(predecessor); {
 	case v.leader == nil || !v.leader.answered():
 		return "no leader answers on which the voters agree", nil
 	case v.registered(predecessor) != nil:
 		return "its predecessor is still on the list of members", nil
-	case successor == nil && len(predecessor.Addresses) == 0:
+	case successor != nil:
+		return c.promote(ctx, v, successor)
+	case len(predecessor.Addresses) == 0:
 		return "", fmt.Errorf("adding a member: its predecessor had no peer URLs: %w", system.ErrTerminal)
-	case successor == nil:
-		err := c.api.AddLearner(ctx, v.leader.url, predecessor.Addresses)
-		return "it is added as a learner", refused("adding a learner", err)
-	case successor.Name == "":
-		return fmt.Sprintf("it is on the list as %s, and has not started yet", hexID(successor.ID)), nil
-	case !successor.Learner:
-		return "", nil
-	case !successor.answered() || !successor.healthy():
-		return successor.label() + " " + successor.why, nil
-	case !successor.caughtUp(c.maxLag):
-		return fmt.Sprintf("it catches up as a learner, and is %d entries behind", successor.lag), nil
 	}
-	err = c.api.Promote(ctx, v.leader.url, successor.ID)
-	if errors.Is(err, ErrLearnerNotReady) {
-		err = nil
-	}
-	return "it has caught up as a learner, and its vote is asked for", refused("promoting "+successor.label(), err)
+	ctx, cancel := context.WithTimeout(ctx, c.share(ctx, 1))
+	defer cancel()
+	return "it is added as a learner", refused("adding a learner", c.api.AddLearner(ctx, v.leader.url, predecessor.Addresses))
 }
 
 // registered finds the member of an entry by its id, under which no other ever is.
 func (v *view) registered(entry *v1alpha1.MemberRegistration) *memberState {
 	at := slices.IndexFunc(v.members, func(s *memberState) bool { return hexID(s.ID) == entry.ID })
-	if at < 0 {
-		return nil
-	}
-	return v.members[at]
-}
-
-// successor finds the member that has the place of one that was written down: another at one of its peer URLs, which no two may have.
-func (v *view) successor(of *v1alpha1.MemberRegistration) *memberState {
-	at := slices.IndexFunc(v.members, func(s *memberState) bool {
-		return hexID(s.ID) != of.ID && slices.ContainsFunc(s.PeerURLs, func(u string) bool { return slices.Contains(of.Addresses, u) })
-	})
 	if at < 0 {
 		return nil
 	}

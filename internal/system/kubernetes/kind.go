@@ -8,6 +8,7 @@ import (
 
 	"usher.sh/usher/api/v1alpha1"
 	"usher.sh/usher/internal/expression"
+	"usher.sh/usher/internal/memberset"
 	"usher.sh/usher/internal/system"
 )
 
@@ -33,6 +34,7 @@ func Kind() system.Kind {
 		},
 		Roles:      sub,
 		References: func(*v1alpha1.System) system.References { return system.References{Workloads: true} },
+		Set:        &memberset.Kind{Name: "kubernetes"},
 		Open:       open,
 	}
 }
