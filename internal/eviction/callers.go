@@ -52,7 +52,7 @@ var exemptions = map[NoteKind]string{
 	ByGarbage:      "garbage collection deletes the pod, which is no eviction",
 	ByNamespace:    "its namespace is being deleted",
 	ByKubelet:      "the kubelet of its node has ended the pod",
-	ByReplacement:  "the member is being replaced, and nothing of the pod runs any more",
+	ByReplacement:  "the member is being replaced, and nothing of the pod runs any more, or its MemberSet removes it",
 	DeleteIsFree:   "the policy says that a DELETE is not its concern",
 }
 
@@ -70,9 +70,9 @@ func exemption(in *AdmissionInput, j *judgement) NoteKind {
 		return AlreadyLeaving
 	case in.Verb != VerbDelete || slices.Contains(evictors, in.User):
 		return ""
-	case slices.Contains(in.Self, in.User) && j.isReplaced() && !in.forced() && nothingRuns(in):
+	case slices.Contains(in.Self, in.User) && j.isReplaced() && !in.forced() && (nothingRuns(in) || j.runBy(in)):
 		return ByReplacement
-	case in.Pod.Finished() && ownsPod(in.User, in.Pod) && j.verdict.Answer != Allowed:
+	case in.Pod.Finished() && (ownsPod(in.User, in.Pod) || j.runBy(in)) && j.verdict.Answer != Allowed:
 		return ByOwner
 	case j.entry == nil:
 		return ""
@@ -82,6 +82,11 @@ func exemption(in *AdmissionInput, j *judgement) NoteKind {
 		return DeleteIsFree
 	}
 	return ""
+}
+
+// runBy reports whether the caller is Usher itself, and runs the pod for a MemberSet.
+func (j *judgement) runBy(in *AdmissionInput) bool {
+	return j.entry != nil && j.entry.memberSet && slices.Contains(in.Self, in.User)
 }
 
 // onlyNever reports whether the pod may never leave, and nothing that may pass holds it as well.

@@ -124,6 +124,7 @@ func (c *compiler) member(policy *Policy, spec *v1alpha1.EvictionPolicySpec, ind
 		deletes: declared.Deletes, ownerFree: declared.OwnerDeletes == v1alpha1.DeleteAllow, controllers: declared.Controllers,
 		leavesAfter: declared.LeavesAfter, load: declared.Leaves == v1alpha1.LeavesLoad,
 		patch:       c.provider(path+".provider", declared.Provider, role),
+		memberSet:   declared.Provider != nil && declared.Provider.MemberSet != nil,
 		tolerations: cmp.Or(declared.Tolerations, v1alpha1.TolerationsKeepOwn),
 	})
 }

@@ -71,6 +71,7 @@ type entry struct {
 	leavesAfter []string // roles
 	load        bool     // the pod stays, and what it carries leaves
 	patch       *patch   // nil: no object is patched for a successor
+	memberSet   bool     // Usher itself runs the members
 	tolerations v1alpha1.TolerationMode
 }
 

@@ -163,6 +163,15 @@ func TestAdmitsItsOwnReplacement(t *testing.T) {
 	if Admit(in).Allow {
 		t.Error("what may run on a node that is there is deleted without a verdict")
 	}
+	in.Policies[0].Policy.entries[0].memberSet = true
+	if got := Admit(in); !got.Allow || got.Note.Kind != ByReplacement {
+		t.Errorf("a member of a MemberSet that may go: %+v", got)
+	}
+	in.Policies[0].Status.Replacing = nil
+	if Admit(in).Allow {
+		t.Error("a member of a MemberSet goes without a permit")
+	}
+	in.Policies[0].Status.Replacing = []v1alpha1.Replacing{replaced("s0", "q0")}
 	in.Node, in.Grace = nil, new(int64)
 	if Admit(in).Allow {
 		t.Error("it is deleted by force")

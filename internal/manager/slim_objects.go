@@ -19,6 +19,9 @@ func slimPolicy(object any) (any, error) {
 	}
 	slim := &v1alpha1.EvictionPolicy{ObjectMeta: identity(&policy.ObjectMeta), Spec: policy.Spec, Status: policy.Status}
 	slim.Finalizers = finalizers(policy.Finalizers)
+	if owner := metav1.GetControllerOf(policy); owner != nil { // a MemberSet makes its policy
+		slim.OwnerReferences = []metav1.OwnerReference{*owner}
+	}
 	return slim, nil
 }
 

@@ -12,7 +12,12 @@ const settle = 30 * time.Second
 // Step says what is to be done next for a replacement.
 func Step(in StepInput) StepResult {
 	s := stepping{StepInput: &in}
-	if in.Delegated != nil && !in.Progress.Phase.Over() {
+	switch delegated := in.Delegated; {
+	case delegated == nil || in.Progress.Phase.Over():
+	case delegated.Marked != nil:
+		s.mark()
+		return s.out
+	default:
 		s.delegate()
 		return s.out
 	}

@@ -66,6 +66,8 @@ type Set struct {
 
 // Delegated is how another controller is asked for a successor.
 type Delegated struct {
+	// Marked is what the member's MemberSet says of it; nil: it is of none.
+	Marked *Marked
 	// Patches: Target is patched; else the pod is deleted.
 	Patches bool
 	Target  Target

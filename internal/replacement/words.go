@@ -39,6 +39,8 @@ const (
 	MemberShared         Reason = "MemberShared"
 	TargetMissing        Reason = "TargetMissing"
 	OperatorAwaited      Reason = "OperatorAwaited"
+	SetAwaited           Reason = "SetAwaited"
+	SetGrows             Reason = "SetGrows"
 	UndoWithoutEffect    Reason = "UndoWithoutEffect"
 	WriteNotAccepted     Reason = "WriteNotAccepted"
 	NotRead              Reason = "NotRead"

@@ -33,7 +33,7 @@ func (r *reconciler) delegates(ctx context.Context, l *look) (bool, error) {
 	l.unshared()
 	l.entered(r.Gatherer.Policies, pod)
 	provider := l.provider()
-	return provider != nil && (provider.Patch != nil || provider.DeletePod != nil), nil
+	return provider != nil && provider.StatefulSet == nil, nil
 }
 
 // entered notes the entry of the policy that claims the member: by its pod, or by its role where it has none (nil).
@@ -55,6 +55,9 @@ func (l *look) entered(policies *policycache.Cache, pod *snapshot.Pod) {
 func (r *reconciler) delegated(ctx context.Context, l *look) error {
 	if l.entryAt < 0 {
 		l.entered(r.Gatherer.Policies, nil)
+	}
+	if provider := l.provider(); provider != nil && provider.MemberSet != nil {
+		return r.marked(ctx, l)
 	}
 	joining := l.in.Progress.Phase == replacement.Joining
 	l.in.Delegated = &replacement.Delegated{Patches: l.in.Progress.Target != replacement.TargetRef{}}

@@ -25,7 +25,7 @@ import (
 // +kubebuilder:rbac:groups=usher.sh,resources=replacementrequests/status,verbs=patch
 // +kubebuilder:rbac:groups=usher.sh,resources=evictionpolicies,verbs=get;list;watch;patch
 // +kubebuilder:rbac:groups=usher.sh,resources=evictionpolicies/status,verbs=patch
-// +kubebuilder:rbac:groups=usher.sh,resources=nodefences,verbs=get;list;watch
+// +kubebuilder:rbac:groups=usher.sh,resources=nodefences;membersets,verbs=get;list;watch
 // +kubebuilder:rbac:groups="",resources=nodes;pods,verbs=get;list;watch
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
 
@@ -65,6 +65,7 @@ func Controllers(mgr ctrl.Manager, o Options) []wiring.Controller {
 				{Object: &corev1.Pod{}, Keys: r.requestsOfPod, When: wiring.PodChanged()},
 				{Object: &corev1.Node{}, Keys: r.requestsOnNode, When: nodeMatters()},
 				{Object: &v1alpha1.NodeFence{}, Keys: r.requestsOfFence},
+				{Object: &v1alpha1.MemberSet{}, Keys: r.requestsOfPolicy}, // whose policy has its name
 			},
 		},
 		{

@@ -1,0 +1,97 @@
+package replacement
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"usher.sh/usher/api/v1alpha1"
+	"usher.sh/usher/internal/replacement"
+)
+
+// marked reads what a step rests on where the member is one of a MemberSet, whose policy has its name and whose pods have the names of its members.
+func (r *reconciler) marked(ctx context.Context, l *look) error {
+	set, err := r.memberSet(ctx, l)
+	if err != nil {
+		return err
+	}
+	l.in.Delegated = &replacement.Delegated{Marked: l.markOf(set)}
+	if err := r.readPod(ctx, l, l.in.Member.ID); err != nil {
+		return err
+	}
+	if l.pod != nil {
+		l.in.Pod = namedPod(l.pod)
+		l.in.Pod.Node.Name = l.pod.Spec.NodeName
+	}
+	if l.in.Progress.Phase == replacement.Joining || set == nil {
+		return nil
+	}
+	input, err := r.input(ctx, l)
+	if err != nil {
+		return err
+	}
+	l.judged(input)
+	return nil
+}
+
+// memberSet reads the set that controls the policy, past the cache; nil: none does.
+func (r *reconciler) memberSet(ctx context.Context, l *look) (*v1alpha1.MemberSet, error) {
+	set := &v1alpha1.MemberSet{}
+	err := r.live.Get(ctx, client.ObjectKeyFromObject(l.policy), set)
+	switch {
+	case apierrors.IsNotFound(err), err == nil && !metav1.IsControlledBy(l.policy, set):
+		l.in.Unread = append(l.in.Unread, replacement.NoSet(l.policy.Name))
+		return nil, nil
+	case err != nil:
+		return nil, fmt.Errorf("reading MemberSet %s: %w", l.policy.Name, err)
+	}
+	return set, nil
+}
+
+// markOf is what a set says of the member; nil: it was not read.
+func (l *look) markOf(set *v1alpha1.MemberSet) *replacement.Marked {
+	marked := &replacement.Marked{Set: l.policy.Name}
+	if set == nil {
+		return marked
+	}
+	at := slices.IndexFunc(set.Status.Members, func(m v1alpha1.SetMember) bool { return m.ID == l.in.Member.ID })
+	group := ""
+	if at >= 0 {
+		m := &set.Status.Members[at]
+		group, marked.Listed, marked.Fresh = m.Group, true, m.State == v1alpha1.MemberJoining
+		if m.Removal != nil && m.Removal.RequestUID == l.request.UID {
+			marked.Step = m.Removal.Step
+		}
+	}
+	var last *v1alpha1.SetMember
+	if marked.Complete, last = completeness(set, group, l.in.Member.Role); last != nil && !last.StartTime.Before(&l.request.CreationTimestamp) {
+		marked.Successor = &replacement.Successor{Name: last.ID, Node: last.Node, Ready: true, Reported: replacement.Yes}
+	}
+	return marked
+}
+
+// completeness reports whether the groups of a role ("": that one group alone) have as many members that do their work as they are to have, without those
+// that are marked, and which of them came last.
+func completeness(set *v1alpha1.MemberSet, group, role string) (complete bool, last *v1alpha1.SetMember) {
+	complete = set.Status.ObservedGeneration == set.Generation
+	for i := range set.Spec.Groups {
+		g := &set.Spec.Groups[i]
+		if g.Role != role || group != "" && g.Name != group {
+			continue
+		}
+		working := slices.DeleteFunc(slices.Clone(set.Status.Members), func(m v1alpha1.SetMember) bool {
+			return m.Group != g.Name || m.State != v1alpha1.MemberWhole || m.Removal != nil
+		})
+		complete = complete && len(working) >= int(g.Replicas)
+		for j := range working {
+			if m := &working[j]; last == nil || last.StartTime.Before(&m.StartTime) {
+				last = m
+			}
+		}
+	}
+	return complete, last
+}

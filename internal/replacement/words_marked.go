@@ -1,0 +1,39 @@
+package replacement
+
+import (
+	"fmt"
+
+	"usher.sh/usher/api/v1alpha1"
+)
+
+func memberMissing(member v1alpha1.MemberRef, set string) Blocker {
+	return waiting(MemberMissing, fmt.Sprintf("MemberSet %s has no member %s", set, member.ID), "delete the request")
+}
+
+func markUnseen(set string) Blocker {
+	return waiting(SetAwaited, fmt.Sprintf("MemberSet %s has not taken note of the request yet", set), "if it stays so, see the log of usher's manager")
+}
+
+func setGrows(member, set, namespace string) Blocker {
+	return waiting(SetGrows, fmt.Sprintf("MemberSet %s has too few members that do their work without %s", set, member),
+		fmt.Sprintf("wait until another has joined; what that waits for: kubectl describe memberset %s -n %s", set, namespace))
+}
+
+func setAwaited(member, set string) Blocker {
+	return waiting(SetAwaited, fmt.Sprintf("MemberSet %s has not begun to remove %s yet", set, member), "if it stays so, see the log of usher's manager")
+}
+
+func setRemoves(member, set, namespace string) Blocker {
+	return waiting(PredecessorLeaving, fmt.Sprintf("MemberSet %s removes %s", set, member), fmt.Sprintf("wait; what that waits for: kubectl describe memberset %s -n %s", set, namespace))
+}
+
+func setIncomplete(set, namespace string) Blocker {
+	return waiting(SuccessorMissing, fmt.Sprintf("the member is gone, and MemberSet %s has fewer members that do their work than it is to have", set),
+		fmt.Sprintf("wait; what that waits for: kubectl describe memberset %s -n %s", set, namespace))
+}
+
+// NoSet is about a policy whose provider is a MemberSet that does not control it.
+func NoSet(policy string) Blocker {
+	return waiting(ProviderUnsupported, fmt.Sprintf("EvictionPolicy %s belongs to no MemberSet, and names one as its provider", policy),
+		"set spec.members[].provider to statefulSet, patch or deletePod; or write a MemberSet, which makes its policy itself")
+}
