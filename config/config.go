@@ -4,7 +4,7 @@ package config
 
 import "embed"
 
-// Default is the folder whose kustomization names all the others but Agent, Maintenance, Replacement and Workloads.
+// Default is the folder whose kustomization names all the others but Agent, Maintenance, MemberSet, Replacement and Workloads.
 const Default = "default"
 
 // Agent is the folder of what runs on every node, for those who want it.
@@ -12,6 +12,9 @@ const Agent = "agent"
 
 // Maintenance is the folder of what the manager needs to drain nodes, for those who want that.
 const Maintenance = "maintenance"
+
+// MemberSet is the folder of what the manager needs to run members beside what Replacement has, for those who want that.
+const MemberSet = "memberset"
 
 // Replacement is the folder of what the manager needs to replace members, for those who want that.
 const Replacement = "replacement"
@@ -21,5 +24,5 @@ const Workloads = "workloads"
 
 // Files are the manifests.
 //
-//go:embed default crd manager rbac webhook agent maintenance replacement workloads
+//go:embed default crd manager rbac webhook agent maintenance memberset replacement workloads
 var Files embed.FS

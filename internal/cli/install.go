@@ -51,6 +51,7 @@ type installOptions struct {
 	agent    bool
 	maintain bool
 	replace  bool
+	sets     bool
 	plain    bool
 	dryRun   string
 	timeout  time.Duration
@@ -79,6 +80,7 @@ func newInstallCommand(config *genericclioptions.ConfigFlags, streams genericioo
 	cmd.Flags().BoolVar(&o.agent, "agent", false, "Install an agent on every node as well, which acts when the node runs short (usher agent --help).")
 	cmd.Flags().BoolVar(&o.maintain, "maintenance", false, "Let the manager drain nodes for NodeMaintenances (usher maintain --help): it may evict and delete pods everywhere then.")
 	cmd.Flags().BoolVar(&o.replace, "replacement", false, "Let the manager replace members for ReplacementRequests (usher replace --help): it may delete pods and claims everywhere then.")
+	cmd.Flags().BoolVar(&o.sets, "member-sets", false, "Let the manager run the members of MemberSets itself, and replace members: it may create and delete pods, claims and Services everywhere then.")
 	cmd.Flags().BoolVar(&o.plain, "workloads", false, "Give the manager the right to read and scale plain workloads as well, for policies of the system kubernetes.")
 	cmd.Flags().StringVar(&o.url, "webhook-url", "", "The manager runs outside of the cluster, and the apiserver reaches it at this URL (https).")
 	addDryRun(cmd.Flags(), &o.dryRun, `"client": print the manifests. "server": let the server check them. "none": install.`)
@@ -131,7 +133,7 @@ func (o *installOptions) podImage() string { return cmp.Or(o.image, releaseImage
 
 // Run installs.
 func (o *installOptions) Run(ctx context.Context) error {
-	options := install.Options{Namespace: systemNamespace(o.config), Image: o.podImage(), URL: o.url, Agent: o.agent, Maintenance: o.maintain, Replacement: o.replace, Workloads: o.plain}
+	options := install.Options{Namespace: systemNamespace(o.config), Image: o.podImage(), URL: o.url, Agent: o.agent, Maintenance: o.maintain, Replacement: o.replace, MemberSets: o.sets, Workloads: o.plain}
 	if o.dryRun == dryRunClient {
 		return o.print(options)
 	}

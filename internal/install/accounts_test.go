@@ -20,11 +20,13 @@ var unlimited = map[string]string{
 	"evictions/status":                "the manager is the controller of the API",
 	"evictionpolicies":                "Usher's own; the manager keeps a finalizer on them",
 	"evictionpolicies/status":         "Usher's own",
+	"membersets/finalizers":           "the right to say that an object is a MemberSet's",
+	"membersets/status":               "Usher's own",
 	"nodemaintenances":                "Usher's own; the manager keeps a finalizer on them",
 	"nodemaintenances/status":         "Usher's own",
 	"replacementrequests":             "Usher's own; the manager keeps a finalizer on them",
 	"replacementrequests/status":      "Usher's own",
-	"persistentvolumeclaims":          "it may only delete them, by their UIDs; admission policies do not see which member they were of",
+	"persistentvolumeclaims":          "it deletes them by their UIDs; admission policies do not see which member they were of. Which it creates is limited",
 	"subjectaccessreviews":            "they change nothing",
 	"lostnodepolicies/status":         "Usher's own",
 	"nodefences":                      "Usher's own; a person's word in them is limited for all users",
@@ -38,7 +40,7 @@ func TestAccountsAreLimited(t *testing.T) {
 	limited := map[string][]string{} // resources by account
 	bound := map[string]bool{}
 	roles := map[string]rbacv1.ClusterRole{}
-	for _, object := range objects(t, Options{Agent: true, Maintenance: true, Replacement: true, Namespace: "guards"}) {
+	for _, object := range objects(t, Options{Agent: true, Maintenance: true, MemberSets: true, Namespace: "guards"}) {
 		convert := func(into any) {
 			if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, into); err != nil {
 				t.Fatal(err)
@@ -73,7 +75,7 @@ func TestAccountsAreLimited(t *testing.T) {
 	}
 	for role, account := range map[string]string{
 		"usher-agent": "guards-agent:usher-agent", "usher-manager": "guards:usher-manager", "usher-lost-nodes": "guards:usher-manager",
-		"usher-maintenance": "guards:usher-manager", "usher-replacements": "guards:usher-manager",
+		"usher-maintenance": "guards:usher-manager", "usher-replacements": "guards:usher-manager", "usher-member-sets": "guards:usher-manager",
 	} {
 		for _, rule := range roles[role].Rules {
 			if !slices.ContainsFunc(rule.Verbs, func(verb string) bool { return !slices.Contains([]string{"get", "list", "watch"}, verb) }) {

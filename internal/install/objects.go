@@ -23,6 +23,8 @@ type Options struct {
 	Maintenance bool
 	// Replacement: the manager gets the rights that it needs to replace members.
 	Replacement bool
+	// MemberSets: the manager gets the rights that it needs to run members itself, and those to replace them.
+	MemberSets bool
 	// Workloads: the manager may read and scale plain workloads, for policies of the system kubernetes.
 	Workloads bool
 	// URL is where the webhook is reached; "": in the cluster. With one, the manager is taken to run outside of the
@@ -52,8 +54,11 @@ func Objects(o Options) ([]*unstructured.Unstructured, error) {
 	if o.Maintenance {
 		folders = append(folders, config.Maintenance)
 	}
-	if o.Replacement {
+	if o.Replacement || o.MemberSets {
 		folders = append(folders, config.Replacement)
+	}
+	if o.MemberSets {
+		folders = append(folders, config.MemberSet)
 	}
 	if o.Workloads {
 		folders = append(folders, config.Workloads)

@@ -27,6 +27,7 @@ import (
 func (c Cluster) Remove(ctx context.Context, objects []*unstructured.Unstructured, namespace string, dryRun bool) error {
 	r := remover{c, dryRun}
 	steps := []func() error{
+		func() error { return r.noSets(ctx) },
 		func() error { return r.deleteAll(ctx, pick(objects, isWebhook)) },
 		func() error { return r.agents(ctx, objects) },
 		func() error { return r.maintenances(ctx) },
@@ -48,6 +49,20 @@ func (c Cluster) Remove(ctx context.Context, objects []*unstructured.Unstructure
 		}
 	}
 	return nil
+}
+
+// noSets fails while there are MemberSets: with them, and with their CustomResourceDefinition, the pods of their members would go.
+func (r remover) noSets(ctx context.Context) error {
+	all, err := r.list(ctx, v1alpha1.GroupVersion.WithKind("MemberSet"))
+	if err != nil || len(all) == 0 {
+		return err
+	}
+	var names []string
+	for _, set := range all {
+		names = append(names, set.GetNamespace()+"/"+set.GetName())
+	}
+	return fmt.Errorf("there are MemberSets, and the pods of their members would go with them: %s; delete them first, and keep their pods by kubectl delete memberset NAME --cascade=orphan",
+		strings.Join(names[:min(len(names), 10)], ", "))
 }
 
 type remover struct {

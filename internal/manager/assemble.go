@@ -19,6 +19,7 @@ import (
 	"usher.sh/usher/internal/controller/expiry"
 	"usher.sh/usher/internal/controller/lostnode"
 	maintenancecontroller "usher.sh/usher/internal/controller/maintenance"
+	membersetcontroller "usher.sh/usher/internal/controller/memberset"
 	"usher.sh/usher/internal/controller/policy"
 	"usher.sh/usher/internal/controller/repair"
 	replacementcontroller "usher.sh/usher/internal/controller/replacement"
@@ -128,6 +129,10 @@ func addControllers(ctx context.Context, mgr ctrl.Manager, p *parts, o Options, 
 		Act: &act.Replacements{Client: mgr.GetClient()}, Governed: p.act, Targets: &act.Targets{As: as(mgr.GetConfig()), Mapper: mgr.GetRESTMapper()},
 		Gatherer: p.gatherer, Self: p.self, Now: o.Clock.Now,
 	})...)
+	all = append(all, membersetcontroller.Controller(mgr, membersetcontroller.Options{
+		Act: &act.Sets{Client: mgr.GetClient(), Observer: p.gatherer.Observer}, Members: &act.Replacements{Client: mgr.GetClient()},
+		Gatherer: p.gatherer, Self: p.self, Now: o.Clock.Now,
+	}))
 	all = append(all, repair.Controller(mgr, repair.Options{Act: &act.Replacements{Client: mgr.GetClient()}, Gatherer: p.gatherer, Now: o.Clock.Now}))
 	if requests.served {
 		all = slices.Concat(all,

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"usher.sh/usher/api/v1alpha1"
+	"usher.sh/usher/internal/memberset"
 	"usher.sh/usher/internal/system"
 )
 
@@ -54,4 +55,53 @@ func (k *Observer) membership(ctx context.Context, source *Source, ask func(cont
 		return fmt.Errorf("asking for the list of members: the system has none: %w", system.ErrTerminal)
 	}
 	return ask(ctx, m)
+}
+
+// SetSource returns a MemberSet as what declares a system. Nothing is observed of it in the background: its policy is for that.
+func SetSource(set *v1alpha1.MemberSet) *Source {
+	return &Source{
+		UID: set.UID, Namespace: set.Namespace, Name: set.Name, Generation: set.Generation, System: &set.Spec.System, Limits: set.Spec.Evidence,
+		Members: func(context.Context) ([]system.Member, error) { return nil, nil },
+	}
+}
+
+// List reads the list of members of the source's system.
+func (k *Observer) List(ctx context.Context, source *Source) (listing memberset.Listing, err error) {
+	err = k.resizable(ctx, source, func(ctx context.Context, s system.Resizable) error {
+		listing, err = s.List(ctx)
+		return err
+	})
+	return listing, err
+}
+
+// Admit asks the source's system to take a member onto its list.
+func (k *Observer) Admit(ctx context.Context, source *Source, cluster string, addresses []string) (missing string, err error) {
+	err = k.resizable(ctx, source, func(ctx context.Context, s system.Resizable) error {
+		missing, err = s.Admit(ctx, cluster, addresses)
+		return err
+	})
+	return missing, err
+}
+
+// Expel asks the source's system to take an entry off its list.
+func (k *Observer) Expel(ctx context.Context, source *Source, entry *v1alpha1.MemberRegistration) (missing string, err error) {
+	err = k.resizable(ctx, source, func(ctx context.Context, s system.Resizable) error {
+		missing, err = s.Expel(ctx, entry)
+		return err
+	})
+	return missing, err
+}
+
+func (k *Observer) resizable(ctx context.Context, source *Source, ask func(context.Context, system.Resizable) error) error {
+	ctx, cancel := context.WithTimeout(ctx, source.timeout())
+	defer cancel()
+	open, err := k.connect(ctx, k.entry(source))
+	if err != nil {
+		return err
+	}
+	s, ok := open.(system.Resizable)
+	if !ok {
+		return fmt.Errorf("asking for the list of members: the system has none: %w", system.ErrTerminal)
+	}
+	return ask(ctx, s)
 }

@@ -1,0 +1,228 @@
+package memberset
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"usher.sh/usher/api/v1alpha1"
+	"usher.sh/usher/internal/memberset"
+	"usher.sh/usher/internal/policycache"
+	"usher.sh/usher/internal/replacement"
+	"usher.sh/usher/internal/text"
+)
+
+// patience is how long a system may keep a worker waiting for its list.
+const patience = 5 * time.Second
+
+// look is what is known of a set at one moment.
+type look struct {
+	set    *v1alpha1.MemberSet
+	source *policycache.Source
+	policy *v1alpha1.EvictionPolicy // nil: there is none
+	in     memberset.Input
+}
+
+// gather reads what a decision rests on past the cache: what is made is named by it, and what is removed.
+func (r *reconciler) gather(ctx context.Context, set *v1alpha1.MemberSet) (*look, error) {
+	l := &look{set: set, source: policycache.SetSource(set)}
+	l.in = memberset.Input{Now: r.Now(), Set: set}
+	kind, known := r.Gatherer.Observer.Kind(l.source)
+	if !known || kind.Set == nil {
+		l.unread("spec.system", "members of this kind of system cannot be run", "name another in spec.system")
+		return l, nil
+	}
+	l.in.Kind = *kind.Set
+	for _, read := range []func(context.Context, *look) error{r.pods, r.claims, r.services, r.requests, r.ownPolicy} {
+		if err := read(ctx, l); err != nil {
+			return nil, err
+		}
+	}
+	r.list(ctx, l)
+	return l, nil
+}
+
+func (l *look) unread(what, why, remedy string) {
+	l.in.Unread = append(l.in.Unread, memberset.Unread(what, text.Line(why), remedy))
+}
+
+func (l *look) of() []client.ListOption {
+	return []client.ListOption{client.InNamespace(l.set.Namespace), client.MatchingLabels{v1alpha1.MemberSetLabel: l.set.Name}}
+}
+
+// object is what is known of one that carries the set's label.
+func (l *look) object(o client.Object) memberset.Object {
+	return memberset.Object{
+		Name: o.GetName(), UID: o.GetUID(), Member: o.GetLabels()[v1alpha1.MemberIDLabel], Ours: metav1.IsControlledBy(o, l.set), Terminating: o.GetDeletionTimestamp() != nil,
+	}
+}
+
+func (r *reconciler) pods(ctx context.Context, l *look) error {
+	var pods corev1.PodList
+	if err := r.live.List(ctx, &pods, l.of()...); err != nil {
+		return fmt.Errorf("listing pods: %w", err)
+	}
+	for i := range pods.Items {
+		pod := &pods.Items[i]
+		p := memberset.Pod{
+			Object: l.object(pod), Version: pod.ResourceVersion, Node: pod.Spec.NodeName, Finished: pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed,
+		}
+		for _, c := range pod.Status.Conditions {
+			switch {
+			case c.Type == corev1.PodReady:
+				p.Ready = c.Status == corev1.ConditionTrue
+			case c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse:
+				p.Unscheduled = text.Line(c.Message)
+			}
+		}
+		if p.Node != "" {
+			zone, err := r.zone(ctx, l.set, p.Node)
+			if err != nil {
+				return err
+			}
+			p.Zone = zone
+		}
+		l.in.Pods = append(l.in.Pods, p)
+	}
+	return nil
+}
+
+// zone is the value of the label of a node that says it, or the node's name.
+func (r *reconciler) zone(ctx context.Context, set *v1alpha1.MemberSet, name string) (string, error) {
+	var node corev1.Node
+	err := r.client.Get(ctx, client.ObjectKey{Name: name}, &node)
+	if client.IgnoreNotFound(err) != nil {
+		return "", fmt.Errorf("reading node %s: %w", name, err)
+	}
+	if zone := node.Labels[set.Spec.FaultDomainKey]; zone != "" {
+		return zone, nil
+	}
+	return name, nil
+}
+
+// claims are not owned by the set: those are its own that were made for it.
+func (r *reconciler) claims(ctx context.Context, l *look) error {
+	var claims corev1.PersistentVolumeClaimList
+	err := r.live.List(ctx, &claims, l.of()...)
+	switch {
+	case apierrors.IsForbidden(err):
+		l.unread("the claims of namespace "+l.set.Namespace, err.Error(), r.binding())
+		return nil
+	case err != nil:
+		return fmt.Errorf("listing claims: %w", err)
+	}
+	leaving := map[string]bool{}
+	for i := range l.set.Status.Members {
+		m := &l.set.Status.Members[i]
+		leaving[m.ID] = m.Removal != nil && m.Removal.Step == v1alpha1.RemovalRemoving
+	}
+	for i := range claims.Items {
+		claim := &claims.Items[i]
+		c := memberset.Claim{Object: l.object(claim), Volume: claim.Spec.VolumeName}
+		c.Ours = claim.Annotations[memberset.SetUIDAnnotation] == string(l.set.UID)
+		if c.Volume != "" && leaving[c.Member] {
+			if err := r.volume(ctx, claim, &c); err != nil {
+				return err
+			}
+		}
+		l.in.Claims = append(l.in.Claims, c)
+	}
+	return nil
+}
+
+// volume reads the one that a claim says it is bound to. One that is bound to another claim is none of it.
+func (r *reconciler) volume(ctx context.Context, claim *corev1.PersistentVolumeClaim, c *memberset.Claim) error {
+	var volume corev1.PersistentVolume
+	err := r.live.Get(ctx, client.ObjectKey{Name: c.Volume}, &volume)
+	switch {
+	case apierrors.IsForbidden(err): // what is to stay is said to be not known
+		return nil
+	case apierrors.IsNotFound(err), err == nil && (volume.Spec.ClaimRef == nil || volume.Spec.ClaimRef.UID != claim.UID):
+		c.Volume = ""
+		return nil
+	case err != nil:
+		return fmt.Errorf("reading volume %s: %w", c.Volume, err)
+	}
+	c.Known, c.VolumeUID = true, volume.UID
+	c.Retained = volume.Spec.PersistentVolumeReclaimPolicy == corev1.PersistentVolumeReclaimRetain
+	return nil
+}
+
+func (r *reconciler) services(ctx context.Context, l *look) error {
+	if len(l.in.Kind.Ports) == 0 {
+		return nil
+	}
+	var services corev1.ServiceList
+	err := r.live.List(ctx, &services, l.of()...)
+	switch {
+	case apierrors.IsForbidden(err):
+		l.unread("the Services of namespace "+l.set.Namespace, err.Error(), r.binding())
+		return nil
+	case err != nil:
+		return fmt.Errorf("listing Services: %w", err)
+	}
+	for i := range services.Items {
+		l.in.Services = append(l.in.Services, l.object(&services.Items[i]))
+	}
+	return nil
+}
+
+func (r *reconciler) requests(ctx context.Context, l *look) error {
+	var requests v1alpha1.ReplacementRequestList
+	if err := r.live.List(ctx, &requests, client.InNamespace(l.set.Namespace)); err != nil {
+		return fmt.Errorf("listing ReplacementRequests: %w", err)
+	}
+	for i := range requests.Items {
+		q := &requests.Items[i]
+		if q.Spec.Source.Name != l.set.Name {
+			continue
+		}
+		phase := replacement.ProgressOf(&q.Status).Phase
+		l.in.Requests = append(l.in.Requests, memberset.Request{
+			Name: q.Name, UID: q.UID, Role: q.Spec.Member.Role, Member: q.Spec.Member.ID, Own: q.Spec.Requester == memberset.Requester,
+			Deleted: q.DeletionTimestamp != nil, Over: q.Status.Over(), Removing: phase == replacement.Removing,
+		})
+	}
+	return nil
+}
+
+// ownPolicy reads the policy of the set's name.
+func (r *reconciler) ownPolicy(ctx context.Context, l *look) error {
+	policy := &v1alpha1.EvictionPolicy{}
+	err := r.live.Get(ctx, client.ObjectKeyFromObject(l.set), policy)
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil
+	case err != nil:
+		return fmt.Errorf("reading policy: %w", err)
+	}
+	l.policy = policy
+	l.in.Policy = &memberset.Policy{
+		UID: policy.UID, Version: policy.ResourceVersion, Ours: metav1.IsControlledBy(policy, l.set), Deleted: policy.DeletionTimestamp != nil, Spec: policy.Spec,
+	}
+	return nil
+}
+
+// list asks the system for its list, once there is a member that could answer.
+func (r *reconciler) list(ctx context.Context, l *look) {
+	if !l.in.Kind.Lists {
+		return
+	}
+	if len(l.in.Pods) == 0 {
+		l.in.List.Unread = "no member has a pod"
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	listing, err := r.Gatherer.Observer.List(ctx, l.source)
+	if err != nil {
+		l.in.List.Unread = text.Line(err.Error())
+		return
+	}
+	l.in.List = listing
+}

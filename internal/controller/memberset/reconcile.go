@@ -1,0 +1,167 @@
+package memberset
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"usher.sh/usher/api/v1alpha1"
+	"usher.sh/usher/internal/answers"
+	"usher.sh/usher/internal/memberset"
+	"usher.sh/usher/internal/snapshot"
+)
+
+const (
+	// soon is when to look again after a write: what it has changed is looked at before the next.
+	soon = 200 * time.Millisecond
+	// unwatched is when to look again while members join or leave: claims, Services and what the system says are not watched.
+	unwatched = 2 * time.Second
+	// anyway is when to look again at a set that is complete.
+	anyway = time.Minute
+	// turns is how many states follow each other at once at most.
+	turns = 8
+)
+
+func (r *reconciler) reconcile(ctx context.Context, key reconcile.Request) (reconcile.Result, error) {
+	cached := &v1alpha1.MemberSet{} // most policies and requests are of none
+	if err := r.client.Get(ctx, key.NamespacedName, cached); err != nil {
+		return reconcile.Result{}, client.IgnoreNotFound(err)
+	}
+	set := &v1alpha1.MemberSet{}
+	err := r.live.Get(ctx, key.NamespacedName, set)
+	if apierrors.IsNotFound(err) || err == nil && set.DeletionTimestamp != nil {
+		r.Gatherer.Observer.Forget(cached.UID)
+		return reconcile.Result{}, nil
+	}
+	if err != nil {
+		return reconcile.Result{}, fmt.Errorf("reading the set: %w", err)
+	}
+	for range turns {
+		l, err := r.gather(ctx, set)
+		if err != nil {
+			return reconcile.Result{}, err
+		}
+		result := memberset.Decide(l.in)
+		if !result.Progress {
+			return r.carryOut(ctx, l, &result)
+		}
+		changed, answer := r.Act.WriteStatus(ctx, set, &result.Status)
+		if answer.Code != answers.Accepted {
+			return answered(answer)
+		}
+		set = changed
+	}
+	return reconcile.Result{RequeueAfter: soon}, nil
+}
+
+// answered looks again: at once where the object has changed, later where a right is missing, say.
+func answered(answer answers.Answer) (reconcile.Result, error) {
+	switch answer.Code {
+	case answers.Accepted, answers.Conflict, answers.Gone:
+		return reconcile.Result{RequeueAfter: soon}, nil
+	case answers.RefusedByBudget, answers.RefusedForNow, answers.SeveralBudgets, answers.Denied, answers.NamespaceTerminating, answers.Forbidden,
+		answers.Unavailable, answers.Rejected:
+	}
+	return reconcile.Result{}, fmt.Errorf("writing the status of the set: %s", cmp.Or(answer.Message, string(answer.Code)))
+}
+
+// carryOut does what was decided, and says what it waits for. None of it rests on another part of it.
+func (r *reconciler) carryOut(ctx context.Context, l *look, result *memberset.Result) (reconcile.Result, error) {
+	var refused []memberset.Blocker
+	after := unwatched
+	for i := range result.Actions {
+		action := &result.Actions[i]
+		answer := r.do(ctx, l, action)
+		switch answer.Code {
+		case answers.Accepted, answers.Conflict, answers.Gone: // what has become of it is looked at anew
+			after = soon
+		case answers.RefusedByBudget, answers.RefusedForNow, answers.SeveralBudgets, answers.Denied, answers.NamespaceTerminating, answers.Forbidden,
+			answers.Unavailable, answers.Rejected:
+			refused = append(refused, r.refusal(action, &answer))
+		}
+	}
+	status := result.Status
+	if len(refused) > 0 {
+		status = result.Refused(refused)
+	}
+	if !equality.Semantic.DeepEqual(status, l.set.Status) {
+		if _, answer := r.Act.WriteStatus(ctx, l.set, &status); answer.Code != answers.Accepted {
+			return answered(answer)
+		}
+	}
+	if len(result.Actions) == 0 && memberset.Rests(&status) {
+		after = anyway
+	}
+	return reconcile.Result{RequeueAfter: after}, nil
+}
+
+// do carries out one action.
+func (r *reconciler) do(ctx context.Context, l *look, a *memberset.Action) answers.Answer {
+	named := snapshot.Key{Namespace: l.set.Namespace, Name: a.Name}
+	switch a.Kind {
+	case memberset.MakePolicy:
+		return r.Act.Make(ctx, a.Policy)
+	case memberset.ChangePolicy:
+		return r.Act.ChangePolicy(ctx, l.policy, &a.Policy.Spec)
+	case memberset.MakeClaim:
+		return r.Act.Make(ctx, a.Claim)
+	case memberset.MakeService:
+		return r.Act.Make(ctx, a.Service)
+	case memberset.MakePod:
+		return r.Act.Make(ctx, a.Pod)
+	case memberset.Mark:
+		return r.mark(ctx, l, a)
+	case memberset.Unmark:
+		return r.Act.Unmark(ctx, named, a.UID)
+	case memberset.DeletePod:
+		return r.Members.DeletePod(ctx, named, a.UID, a.Version)
+	case memberset.RetainVolume:
+		return r.Members.RetainVolume(ctx, a.Name, a.UID)
+	case memberset.DeleteClaim:
+		return r.Members.DeleteClaim(ctx, named, a.UID)
+	case memberset.DeleteService:
+		return r.Act.DeleteService(ctx, named, a.UID)
+	case memberset.Admit, memberset.Expel:
+		return r.resize(ctx, l, a)
+	}
+	return answers.Answer{Code: answers.Rejected, Message: fmt.Sprintf("%s cannot be carried out", a.Kind)}
+}
+
+// mark makes a request for the set's policy, with which it goes.
+func (r *reconciler) mark(ctx context.Context, l *look, a *memberset.Action) answers.Answer {
+	if l.policy == nil {
+		return answers.Answer{Code: answers.Conflict}
+	}
+	return r.Members.Create(ctx, a.Request, l.policy)
+}
+
+// resize asks the system for a change of its list. What it has said before decides nothing any more.
+func (r *reconciler) resize(ctx context.Context, l *look, a *memberset.Action) answers.Answer {
+	if l.policy != nil {
+		defer r.Gatherer.Observer.Outdate(l.policy.UID)
+	}
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	if a.Kind == memberset.Expel {
+		return r.Act.Expel(ctx, l.source, a.Entry)
+	}
+	return r.Act.Admit(ctx, l.source, l.set.Status.Formed.Cluster, a.Addresses)
+}
+
+// refusal is what a set waits for where an action was not accepted.
+func (r *reconciler) refusal(a *memberset.Action, answer *answers.Answer) memberset.Blocker {
+	said := cmp.Or(answer.Message, string(answer.Code))
+	switch {
+	case (a.Kind == memberset.Admit || a.Kind == memberset.Expel) && answer.Code == answers.RefusedForNow:
+		return memberset.Awaited(a.Member, said)
+	case answer.Code == answers.Forbidden:
+		return memberset.WriteRefused(a, said, r.binding(), false)
+	}
+	return memberset.WriteRefused(a, said, "it is tried again", answer.Code == answers.Rejected)
+}
