@@ -317,7 +317,7 @@ func claims(policies []v1alpha1.EvictionPolicy, pods []*corev1.Pod, name string)
 			}
 			provider := policies[i].Spec.Members[claim.Entry].Provider
 			found = append(found, memberClaim{
-				member: v1alpha1.ReplacementMember{Role: claim.Role.Name, ID: claim.Member}, policy: policies[i].Name, operated: provider != nil && provider.Patch != nil,
+				member: v1alpha1.ReplacementMember{Role: claim.Role.Name, ID: claim.Member}, policy: policies[i].Name, operated: provider != nil && (provider.Patch != nil || provider.MemberSet != nil),
 			})
 		}
 	}

@@ -96,7 +96,11 @@ func volumesKept(policies []v1alpha1.EvictionPolicy, q *v1alpha1.ReplacementRequ
 	return !slices.ContainsFunc(policies, func(p v1alpha1.EvictionPolicy) bool {
 		return p.Name == q.Spec.Source.Name && slices.ContainsFunc(p.Spec.Members, func(m v1alpha1.MemberSelector) bool {
 			set := m.Provider
-			return m.Role == q.Spec.Member.Role && set != nil && set.StatefulSet != nil && set.StatefulSet.VolumeClaims == v1alpha1.VolumeClaimsDelete
+			if m.Role != q.Spec.Member.Role || set == nil {
+				return false
+			}
+			return set.StatefulSet != nil && set.StatefulSet.VolumeClaims == v1alpha1.VolumeClaimsDelete ||
+				set.MemberSet != nil && set.MemberSet.VolumeClaims == v1alpha1.VolumeClaimsDelete
 		})
 	})
 }

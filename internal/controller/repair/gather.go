@@ -40,6 +40,9 @@ func (r *reconciler) gather(ctx context.Context, policy *v1alpha1.EvictionPolicy
 	if err := r.missing(ctx, policy, there, fresh, &in); err != nil {
 		return in, err
 	}
+	if err := r.missingOfSet(ctx, policy, there, &in); err != nil {
+		return in, err
+	}
 	if err := r.nodes(ctx, &in); err != nil {
 		return in, err
 	}
@@ -96,7 +99,7 @@ func seenOf(policy *v1alpha1.EvictionPolicy, compiled *eviction.Policy, pod *sna
 	if claim.Entry >= 0 && claim.Entry < len(policy.Spec.Members) {
 		provider = policy.Spec.Members[claim.Entry].Provider
 	}
-	seen.Operated = provider != nil && provider.Patch != nil
+	seen.Operated = provider != nil && (provider.Patch != nil || provider.MemberSet != nil)
 	if provider == nil || claim.Role.Replace.Successor == v1alpha1.SuccessorNone {
 		b := replacement.NoProvider(policy.Name, claim.Role.Name)
 		seen.Unfit = &b
