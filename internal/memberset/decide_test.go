@@ -73,6 +73,34 @@ func TestTheFirstFormTheSystemTogether(t *testing.T) {
 	}
 }
 
+// No id is given that anything remembers, also what is of another set of the name.
+func TestIDsAreNotUsedTwice(t *testing.T) {
+	for name, remembers := range map[string]func(in *Input){
+		"the status": func(in *Input) { in.Set.Status.Groups = []v1alpha1.MemberGroupStatus{{Name: "member", LastNumber: 7}} },
+		"a pod":      func(in *Input) { in.Pods = []Pod{{Object: Object{Name: "kv-member-7"}}} },
+		"a claim": func(in *Input) {
+			in.Claims = []Claim{{Object: Object{Name: "data-kv-member-7", Member: "kv-member-7"}}}
+		},
+		"its name":  func(in *Input) { in.Claims = []Claim{{Object: Object{Name: "data-kv-member-7"}}} },
+		"a Service": func(in *Input) { in.Services = []Object{{Name: "kv-member-7"}} },
+		"a request": func(in *Input) { in.Requests = []Request{{Member: "kv-member-7", Over: true}} },
+		"the list":  func(in *Input) { in.List.Entries = []Entry{{Name: "kv-member-7"}} },
+		"its address": func(in *Input) {
+			e := Entry{}
+			e.Addresses = []string{"http://kv-member-7.shop.svc:2380"}
+			in.List.Entries = []Entry{e}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(listing, 1, t.Fatalf)
+			remembers(&w.in)
+			if r := Decide(w.in); len(r.Status.Members) != 1 || r.Status.Members[0].ID != "kv-member-8" || r.Status.Groups[0].LastNumber != 8 {
+				t.Errorf("the first is %+v of %+v", r.Status.Members, r.Status.Groups)
+			}
+		})
+	}
+}
+
 // A list that has somebody else on it is of another system.
 func TestAStrangersListIsNotBelieved(t *testing.T) {
 	w := newWorld(listing, 3, t.Fatalf)
@@ -156,8 +184,8 @@ func TestAReplacement(t *testing.T) {
 	if diff := cmp.Diff([]string{"kv-member-2", "kv-member-3", "kv-member-4"}, w.ids()); diff != "" {
 		t.Error(diff)
 	}
-	if w.podNamed("kv-member-4").Node == node {
-		t.Errorf("its successor is on %s, where it was", node)
+	if !slices.Contains(w.avoided["kv-member-4"], node) || w.podNamed("kv-member-4").Node == node {
+		t.Errorf("its successor is on %s, and is kept off %v, where it was on %s", w.podNamed("kv-member-4").Node, w.avoided["kv-member-4"], node)
 	}
 }
 

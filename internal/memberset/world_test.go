@@ -74,8 +74,9 @@ func (w *world) step(most int) Result {
 	w.clock = w.clock.Add(time.Second)
 	w.in.Now = w.clock
 	result := Decide(w.in)
+	before := w.in.Set.Status
 	w.in.Set.Status = *result.Status.DeepCopy()
-	w.checkStatus()
+	w.checkStatus(&before)
 	for i := range result.Actions {
 		if most >= 0 && i >= most {
 			break
@@ -85,7 +86,7 @@ func (w *world) step(most int) Result {
 	return result
 }
 
-func (w *world) checkStatus() {
+func (w *world) checkStatus(before *v1alpha1.MemberSetStatus) {
 	removing := 0
 	for i := range w.in.Set.Status.Members {
 		m := &w.in.Set.Status.Members[i]
@@ -96,9 +97,26 @@ func (w *world) checkStatus() {
 		if leaving(m) {
 			removing++
 		}
+		if went := slices.ContainsFunc(before.Members, func(b v1alpha1.SetMember) bool { return b.ID == m.ID && leaving(&b) }); leaving(m) && !went && whole(m) {
+			w.checkReplaced(m)
+		}
 	}
 	if removing > 1 {
 		w.fail("%d members are removed at once", removing)
+	}
+}
+
+// checkReplaced fails where a member begins to go, and fewer than there are to be do their work without it: but for one that its list does not do without.
+func (w *world) checkReplaced(m *v1alpha1.SetMember) {
+	n := int32(0)
+	for i := range w.in.Set.Status.Members {
+		if other := &w.in.Set.Status.Members[i]; other.Removal == nil && whole(other) {
+			n++
+		}
+	}
+	lost := slices.ContainsFunc(w.in.List.Entries, func(e Entry) bool { return e.Name == m.ID && !e.Healthy })
+	if n < w.in.Set.Spec.Groups[0].Replicas && !lost {
+		w.fail("%s goes, and %d of %d do their work without it", m.ID, n, w.in.Set.Spec.Groups[0].Replicas)
 	}
 }
 
