@@ -79,8 +79,9 @@ func (r *reconciler) carryOut(ctx context.Context, l *look, result *memberset.Re
 		action := &result.Actions[i]
 		answer := r.do(ctx, l, action)
 		switch answer.Code {
-		case answers.Accepted, answers.Conflict, answers.Gone: // what has become of it is looked at anew
+		case answers.Accepted, answers.Gone: // what has become of it is looked at anew
 			after = soon
+		case answers.Conflict: // it has changed, or is there already
 		case answers.RefusedByBudget, answers.RefusedForNow, answers.SeveralBudgets, answers.Denied, answers.NamespaceTerminating, answers.Forbidden,
 			answers.Unavailable, answers.Rejected:
 			refused = append(refused, r.refusal(action, &answer))
