@@ -16,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"usher.sh/usher/api/v1alpha1"
@@ -38,6 +39,7 @@ func TestMemberSet(t *testing.T) {
 	t.Run("says which right is missing", h.setSaysWhichRightIsMissing)
 	install("--workloads", "--member-sets")
 	t.Run("takes the rights oneself", h.setIsRefused)
+	t.Run("limits what the manager creates", h.setLimitsTheManager)
 	t.Run("grows, replaces and shrinks", h.setGrowsReplacesAndShrinks)
 }
 
@@ -155,6 +157,25 @@ func (h *house) setIsRefused(t *testing.T) {
 	})
 }
 
+// setLimitsTheManager: with a token of the manager no pod can be created that is of no MemberSet.
+func (h *house) setLimitsTheManager(t *testing.T) {
+	ns := h.lab.Namespace(t)
+	config := h.lab.RESTConfig()
+	config.Impersonate = rest.ImpersonationConfig{UserName: "system:serviceaccount:usher-system:usher-manager"}
+	manager, err := client.New(config, client.Options{Scheme: h.client.Scheme()})
+	must(t, err)
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "thief"}, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "a", Image: "a"}}}}
+	denied(t, "a pod of nothing", "for a member of a MemberSet only", func(t *testing.T) error {
+		t.Helper()
+		return manager.Create(t.Context(), pod.DeepCopy(), client.DryRunAll)
+	})
+	pod.Labels = map[string]string{v1alpha1.MemberSetLabel: "kv"}
+	denied(t, "a pod that no set controls", "that a MemberSet controls only", func(t *testing.T) error {
+		t.Helper()
+		return manager.Create(t.Context(), pod.DeepCopy(), client.DryRunAll)
+	})
+}
+
 // setGrowsReplacesAndShrinks goes once through what a set does, with its leader killed in between.
 func (h *house) setGrowsReplacesAndShrinks(t *testing.T) {
 	ns := h.lab.Namespace(t)
@@ -175,25 +196,23 @@ func (h *house) setGrowsReplacesAndShrinks(t *testing.T) {
 		t.Errorf("of %s on %s the successors are %+v", lost.ID, lost.Node, set.Status.Members)
 	}
 
-	h.scaleSet(t, set, 5)
-	set = h.waitSetReady(t, ns, 5)
+	h.scaleSet(t, set, 4)
+	set = h.waitSetReady(t, ns, 4)
 	h.managers.Kill(t, 0)
-	h.scaleSet(t, set, 2)
-	set = h.waitSetReady(t, ns, 2)
+	h.scaleSet(t, set, 3)
+	set = h.waitSetReady(t, ns, 3)
 	h.managers.Start(t, 0)
-	if pods := h.lab.WaitReady(t, ns, map[string]string{"app": "kv"}, 2); len(pods) != 2 {
+	if pods := h.lab.WaitReady(t, ns, map[string]string{"app": "kv"}, 3); len(pods) != 3 {
 		t.Errorf("%d pods", len(pods))
 	}
-	for _, id := range setIDs(set) {
-		pod, err := h.lab.Client().CoreV1().Pods(ns).Get(t.Context(), id, metav1.GetOptions{})
-		must(t, err)
-		must(t, h.lab.Client().CoreV1().Pods(ns).Delete(t.Context(), id, metav1.DeleteOptions{}))
-		testlab.WaitFor(t, h.lab.Pods(ns), "a pod that was deleted to be made anew under its name", func(all []*corev1.Pod) bool {
-			return slices.ContainsFunc(all, func(p *corev1.Pod) bool { return p.Name == id && p.UID != pod.UID })
-		})
-		break
-	}
-	h.waitSetReady(t, ns, 2)
+	id := setIDs(set)[0]
+	pod, err := h.lab.Client().CoreV1().Pods(ns).Get(t.Context(), id, metav1.GetOptions{})
+	must(t, err)
+	must(t, h.lab.Client().CoreV1().Pods(ns).Delete(t.Context(), id, metav1.DeleteOptions{}))
+	testlab.WaitFor(t, h.lab.Pods(ns), "a pod that was deleted to be made anew under its name", func(all []*corev1.Pod) bool {
+		return slices.ContainsFunc(all, func(p *corev1.Pod) bool { return p.Name == id && p.UID != pod.UID })
+	})
+	h.waitSetReady(t, ns, 3)
 
 	policy := &v1alpha1.EvictionPolicy{}
 	must(t, h.client.Get(t.Context(), client.ObjectKey{Namespace: ns, Name: "kv"}, policy))

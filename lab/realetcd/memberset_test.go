@@ -49,6 +49,9 @@ spec:
 // TestMemberSet has Usher, as pods, run a real etcd cluster on real nodes while clients write: it is formed, grows, shrinks, its leader is replaced, and a node
 // is lost for good.
 func TestMemberSet(t *testing.T) {
+	if longer() == 0 {
+		t.Skip("SKIPPED, long runs only: managers as pods, six nodes, and four minutes")
+	}
 	l := testlab.Get(t)
 	archive, program := l.UsherImage(t)
 	binary := image.File{From: l.Binary(t, "etcd"), To: "/etcd"}
