@@ -39,6 +39,7 @@ type EvictionPolicyList struct {
 //
 // +kubebuilder:validation:XValidation:rule="!has(self.serviceAccountName) || has(self.system.kubernetes) || self.members.exists(m, has(m.provider) && has(m.provider.patch))",message="serviceAccountName is for system kubernetes and for provider.patch: other systems are asked with the credentials in spec.system"
 // +kubebuilder:validation:XValidation:rule="has(self.serviceAccountName) || !self.members.exists(m, has(m.provider) && has(m.provider.patch))",message="provider.patch needs serviceAccountName: objects are read and patched as that ServiceAccount only"
+// +kubebuilder:validation:XValidation:rule="!has(self.system.foundationdb) || duration(self.evidence.timeout) >= duration('15s') && duration(self.evidence.maxAge) >= duration('20s')",message="system foundationdb needs evidence.timeout of at least 15s and evidence.maxAge of at least 20s: its status takes seconds while a process is freshly dead"
 type EvictionPolicySpec struct {
 	// Mode says what becomes of evictions and DELETEs that the policy does not allow: they are refused (Enforce), or let
 	// through, with a warning, an event and a metric that say that they would have been refused (Audit). A policy in mode Audit

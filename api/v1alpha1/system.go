@@ -16,6 +16,8 @@ type System struct {
 	// +optional
 	Etcd *Etcd `json:"etcd,omitempty"`
 	// +optional
+	FoundationDB *FoundationDB `json:"foundationdb,omitempty"`
+	// +optional
 	HTTP *HTTP `json:"http,omitempty"`
 	// +optional
 	Kubernetes *Kubernetes `json:"kubernetes,omitempty"`

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"path/filepath"
 
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -53,6 +54,7 @@ func newManagerCommand(config *genericclioptions.ConfigFlags, streams genericioo
 	flags.StringVar(&o.manager.HealthAddress, "health-address", ":8081", "Where to serve /healthz and /readyz; 0: nowhere.")
 	flags.StringVar(&o.manager.Certificates, "certificates", manager.CertificatesFromSecret, "Where the webhook's certificate comes from: secret (made and renewed by the manager), or a directory with tls.crt and tls.key.")
 	flags.StringVar(&o.memory, "evidence-memory", "160Mi", "How much memory the answers of all policies' systems may take together; namespaces share it fairly. Raise the memory limit and GOMEMLIMIT with it.")
+	flags.StringVar(&o.manager.FDBCLI, "fdbcli", "", "The path of FoundationDB's fdbcli, by which policies with system foundationdb ask their clusters.")
 	flags.StringVar(&o.manager.EvictionController, "eviction-controller", manager.EvictionControllerAuto, "When to turn EvictionRequests into Evictions: auto (not while another controller does), or always.")
 	return cmd
 }
@@ -72,6 +74,9 @@ func (o *managerOptions) Complete() error {
 	memory, err := resource.ParseQuantity(o.memory)
 	if err != nil || memory.Sign() <= 0 {
 		return fmt.Errorf("--evidence-memory %q: give bytes, as 160Mi", o.memory)
+	}
+	if path := o.manager.FDBCLI; path != "" && !filepath.IsAbs(path) {
+		return fmt.Errorf("--fdbcli %q: give an absolute path", path)
 	}
 	config, err := restConfig(o.config)
 	if err != nil {

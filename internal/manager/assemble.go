@@ -94,6 +94,8 @@ func newParts(ctx context.Context, mgr ctrl.Manager, o Options, requests request
 	observer := policycache.NewObserver(policycache.ObserverConfig{
 		Kind:      all.Kind,
 		Secret:    secrets{clientset, self}.read,
+		ConfigMap: secrets{clientset, self}.configMap,
+		FDBCLI:    o.FDBCLI,
 		Workloads: plain.of,
 		Now:       o.Clock.Now,
 		Loopback:  o.Loopback,

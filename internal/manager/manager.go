@@ -51,6 +51,8 @@ type Options struct {
 	Certificates string
 	// EvictionController says when to turn EvictionRequests into Evictions.
 	EvictionController string
+	// FDBCLI is the path of FoundationDB's fdbcli; "": policies with system foundationdb cannot ask it.
+	FDBCLI string
 	// Loopback lets policies name addresses of the machine that the manager runs on; in a pod these are its own.
 	Loopback bool
 	// EvidenceMemory is how many bytes all that systems say may take together; 0: evidence.DefaultMemory.

@@ -31,4 +31,11 @@ func TestWhatIsMissingToReadASecretIsNamed(t *testing.T) {
 	if _, err := (secrets{client, "jane"}).read(t.Context(), snapshot.Key{Namespace: "prod", Name: "login"}); !apierrors.IsNotFound(err) {
 		t.Errorf("a Secret that is not there: %v", err)
 	}
+	client.PrependReactor("get", "configmaps", func(clienttesting.Action) (bool, runtime.Object, error) {
+		return true, nil, apierrors.NewForbidden(schema.GroupResource{Resource: "configmaps"}, "file", nil)
+	})
+	const allow = "the manager may not read ConfigMaps of namespace prod; allow it: kubectl create rolebinding usher-configmaps -n prod --clusterrole=usher-configmaps --user=jane"
+	if _, err := (secrets{client, "jane"}).configMap(t.Context(), snapshot.Key{Namespace: "prod", Name: "file"}); err == nil || err.Error() != allow {
+		t.Errorf("a ConfigMap that may not be read: %v", err)
+	}
 }

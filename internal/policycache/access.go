@@ -18,10 +18,15 @@ import (
 	"usher.sh/usher/internal/system"
 )
 
-// access resolves what a spec refers to. versions changes when a Secret does.
+// access resolves what a spec refers to. versions changes when a Secret or a ConfigMap does.
 func (k *Observer) access(ctx context.Context, source *Source, refers system.References) (access system.Access, versions string, err error) {
-	access = system.Access{Timeout: source.timeout(), Loopback: k.config.Loopback}
+	access = system.Access{Timeout: source.timeout(), Loopback: k.config.Loopback, FDBCLI: k.config.FDBCLI}
 	access.Secrets, versions, err = k.secrets(ctx, source.Namespace, slices.Concat(secretsOf(refers.Access), refers.Secrets))
+	if err == nil && len(refers.ConfigMaps) > 0 {
+		var more string
+		access.ConfigMaps, more, err = k.configMaps(ctx, source.Namespace, refers.ConfigMaps)
+		versions += ";" + more
+	}
 	if err == nil && refers.Workloads && k.config.Workloads != nil {
 		access.Workloads, err = k.config.Workloads(source.Namespace, source.ServiceAccount)
 	}
@@ -83,6 +88,28 @@ func (k *Observer) secret(ctx context.Context, key snapshot.Key) (*corev1.Secret
 		return nil, fmt.Errorf("reading the Secret %q: %w", key.Name, err)
 	}
 	return secret, nil
+}
+
+// configMaps reads each entry.
+func (k *Observer) configMaps(ctx context.Context, namespace string, keys []v1alpha1.ConfigMapKey) (map[v1alpha1.ConfigMapKey]string, string, error) {
+	values := map[v1alpha1.ConfigMapKey]string{}
+	var versions []string
+	for _, key := range keys {
+		found, err := k.config.ConfigMap(ctx, snapshot.Key{Namespace: namespace, Name: key.Name})
+		if apierrors.IsNotFound(err) {
+			return nil, "", fmt.Errorf("the ConfigMap %q, which the policy refers to, does not exist in namespace %s: create it, or name another in the policy", key.Name, namespace)
+		}
+		if err != nil {
+			return nil, "", fmt.Errorf("reading the ConfigMap %q: %w", key.Name, err)
+		}
+		value, ok := found.Data[key.Key]
+		if !ok {
+			return nil, "", fmt.Errorf("the ConfigMap %q, which the policy refers to, has no entry %q: add it, or name another in the policy", key.Name, key.Key)
+		}
+		values[key] = value
+		versions = append(versions, found.Name+"="+string(found.UID)+"/"+found.ResourceVersion)
+	}
+	return values, strings.Join(versions, ","), nil
 }
 
 func endpoints(access *v1alpha1.Access, namespace string) []string {

@@ -21,6 +21,10 @@ type ObserverConfig struct {
 	Kind func(spec *v1alpha1.System) (system.Kind, bool)
 	// Secret reads a Secret, from the apiserver: Secrets are kept in no cache.
 	Secret func(ctx context.Context, key snapshot.Key) (*corev1.Secret, error)
+	// ConfigMap reads a ConfigMap, from the apiserver.
+	ConfigMap func(ctx context.Context, key snapshot.Key) (*corev1.ConfigMap, error)
+	// FDBCLI is the path of FoundationDB's fdbcli; "": there is none.
+	FDBCLI string
 	// Workloads returns the Kubernetes API for a namespace, which writes as a ServiceAccount of it, or as Usher itself where that is "";
 	// nil: there is none.
 	Workloads func(namespace, serviceAccount string) (system.Workloads, error)

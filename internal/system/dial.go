@@ -32,7 +32,7 @@ var translated = netip.MustParsePrefix("64:ff9b::/96")
 func (a Access) Dialer() *net.Dialer {
 	return &net.Dialer{
 		Timeout: a.Timeout, KeepAlive: 30 * time.Second,
-		Control: func(_, address string, _ syscall.RawConn) error { return a.admit(address) },
+		Control: func(_, address string, _ syscall.RawConn) error { return a.Admit(address) },
 	}
 }
 
@@ -48,8 +48,8 @@ func (a Access) HTTP() http.RoundTripper {
 	}
 }
 
-// admit refuses an address. What cannot be read is no address.
-func (a Access) admit(address string) error {
+// Admit refuses an address IP:PORT at which no system listens that others may ask for. What cannot be read is no address.
+func (a Access) Admit(address string) error {
 	parsed, err := netip.ParseAddrPort(address)
 	if err != nil {
 		return fmt.Errorf("%q is not an address of the network", address)

@@ -189,6 +189,8 @@ type References struct {
 	Endpoints []string
 	// Secrets are entries of Secrets in the policy's namespace, beside those of Access.
 	Secrets []v1alpha1.SecretKey
+	// ConfigMaps are entries of ConfigMaps in the policy's namespace.
+	ConfigMaps []v1alpha1.ConfigMapKey
 	// Workloads says that the kind reads and scales workloads.
 	Workloads bool
 }
@@ -201,6 +203,10 @@ type Access struct {
 	TLS *tls.Config
 	// Secrets are the values that the spec refers to.
 	Secrets map[v1alpha1.SecretKey][]byte
+	// ConfigMaps are the texts that the spec refers to.
+	ConfigMaps map[v1alpha1.ConfigMapKey]string
+	// FDBCLI is the path of FoundationDB's fdbcli; "": Usher runs without.
+	FDBCLI string
 	// Timeout is how long one call may take.
 	Timeout time.Duration
 	// Loopback lets connections go to the machine itself. Beside a cluster systems may listen there; in a pod it is Usher.

@@ -1,0 +1,73 @@
+package foundationdb
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"usher.sh/usher/internal/eviction"
+	"usher.sh/usher/internal/system/foundationdb/status"
+	"usher.sh/usher/internal/text"
+)
+
+// eligible are the classes of processes that may be coordinators, the best first.
+var eligible = []string{"coordinator", "storage", "log", "transaction", "unset"}
+
+// moveCoordinators has other processes be coordinators in the place of a member's, and of those that cannot be reached.
+func (c *cluster) moveCoordinators(ctx context.Context, v *view, step eviction.Preparation) error {
+	if why := v.Unsettled(0); why != "" {
+		return errors.New(why)
+	}
+	member := c.roster.member(step.Member)
+	leaves := v.processes(member)
+	if _, away := v.Coordinators(); !v.coordinates(member, leaves) && len(away) == 0 {
+		return nil
+	}
+	addresses, err := v.newCoordinators(leaves, member.Pod.IP)
+	if err != nil {
+		return err
+	}
+	out, err := c.run(ctx, "coordinators "+strings.Join(addresses, " "))
+	if err == nil {
+		err = out.failed()
+	}
+	return err
+}
+
+// newCoordinators chooses as many coordinators as there are, each in another zone: those that may stay, and then others by their class.
+func (v *view) newCoordinators(leaves []*status.Process, ip string) ([]string, error) {
+	now, _ := v.Coordinators()
+	candidates := slices.DeleteFunc(v.Processes(), func(p *status.Process) bool {
+		return p.IsExcluded() || p.UnderMaintenance || p.Zone() == "" || slices.Contains(leaves, p) || ip != "" && p.IP() == ip || !slices.Contains(eligible, p.Class)
+	})
+	slices.SortStableFunc(candidates, func(a, b *status.Process) int {
+		return cmp.Or(
+			cmp.Compare(first(v.IsCoordinator(a)), first(v.IsCoordinator(b))),
+			cmp.Compare(slices.Index(eligible, a.Class), slices.Index(eligible, b.Class)),
+			cmp.Compare(a.HostPort(), b.HostPort()),
+		)
+	})
+	var chosen, zones []string
+	for _, p := range candidates {
+		if _, err := netip.ParseAddrPort(p.HostPort()); err != nil || slices.Contains(zones, p.Zone()) || len(chosen) == len(now) {
+			continue
+		}
+		chosen, zones = append(chosen, p.HostPort()), append(zones, p.Zone())
+	}
+	if len(chosen) < len(now) {
+		return nil, fmt.Errorf("%s in as many zones are needed, and without it only %d processes may be: %s", text.Count(len(now), "coordinator"), len(chosen), text.List(chosen, 9))
+	}
+	return chosen, nil
+}
+
+// first orders what is so before what is not.
+func first(is bool) int {
+	if is {
+		return 0
+	}
+	return 1
+}

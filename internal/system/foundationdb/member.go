@@ -1,0 +1,136 @@
+package foundationdb
+
+import (
+	"fmt"
+	"net/netip"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"usher.sh/usher/internal/system"
+	"usher.sh/usher/internal/system/foundationdb/status"
+	"usher.sh/usher/internal/text"
+)
+
+// processes are those of a member.
+func (v *view) processes(m system.Member) []*status.Process {
+	ip := ""
+	if m.Pod != nil {
+		ip = m.Pod.IP
+	}
+	return v.Of(m.ID, ip)
+}
+
+func (v *view) anyExcluded() bool {
+	return slices.ContainsFunc(v.Processes(), (*status.Process).IsExcluded)
+}
+
+// isDraining reports whether the process is excluded and still has data.
+func (v *view) isDraining(p *status.Process) bool { return slices.Contains(v.draining, p.HostPort()) }
+
+// empty reports whether all processes of a member are excluded and have no data; without a process it is not. The cluster's own list says so, and
+// the roles do not say otherwise.
+func (v *view) empty(processes []*status.Process) bool {
+	if v.Problem() != "" || v.unlisted != "" || len(processes) == 0 {
+		return false
+	}
+	return !slices.ContainsFunc(processes, func(p *status.Process) bool {
+		return !p.IsExcluded() || v.isDraining(p) || p.HasData()
+	})
+}
+
+func excluded(processes []*status.Process) bool {
+	return len(processes) > 0 && !slices.ContainsFunc(processes, func(p *status.Process) bool { return !p.IsExcluded() })
+}
+
+// unexcludable says why a member is not excluded now; "": it is. FoundationDB itself refuses hardly anything.
+func (c *cluster) unexcludable(v *view, id, role string, processes []*status.Process, now time.Time) string {
+	if why := v.Unsettled(c.waits.exclude.Seconds()); why != "" {
+		return why
+	}
+	need, known := v.Copies()
+	if !known {
+		return fmt.Sprintf("the redundancy mode %q is none that Usher knows", text.Name(v.Cluster.Configuration.Redundancy))
+	}
+	if v.unlisted != "" {
+		return "which exclusions are in progress is not known: " + v.unlisted
+	}
+	lost, returning := c.roster.others(id, role, c.waits.missing, now)
+	zones, draining := v.Zones(processes), v.drainingBeside(processes)
+	switch {
+	case len(processes) == 0:
+		return "it has no process in the status"
+	case returning != "":
+		return returning
+	case len(draining)+lost >= int(max(1, need-1)):
+		return fmt.Sprintf("others are on their way out, as many as %s redundancy allows at once: zones with exclusions in progress: %s; lost members of the role: %d",
+			v.Cluster.Configuration.Redundancy, orNone(draining), lost)
+	case int64(len(zones)) < need:
+		return fmt.Sprintf("without it %d zones may hold data, and %d are needed", len(zones), need)
+	}
+	return ""
+}
+
+// drainingBeside are the zones of other processes that are excluded and still have data.
+func (v *view) drainingBeside(own []*status.Process) []string {
+	var zones []string
+	for _, p := range v.Processes() {
+		if !slices.Contains(own, p) && p.IsExcluded() && (v.isDraining(p) || p.HasData()) {
+			zones = append(zones, p.Zone())
+		}
+	}
+	slices.Sort(zones)
+	return slices.Compact(zones)
+}
+
+func orNone(names []string) string {
+	if len(names) == 0 {
+		return "none"
+	}
+	return text.List(names, 5)
+}
+
+// plain is what may stand in a command: fdbcli takes blanks, semicolons, quotes and backslashes for its own.
+var plain = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.-]{0,253}$`)
+
+// commandWord is an entry of the list of exclusions as Usher writes it: an IP, or a locality of which the value is plain.
+var commandWord = regexp.MustCompile(`^[A-Za-z0-9_.:-]{1,300}$`)
+
+// entries are what fdbcli is to exclude so that the processes are excluded: their instance_id, where the version can exclude by it, or else their
+// IPs. An id goes on to hold where the process comes back at another IP.
+func (c *cluster) entries(processes []*status.Process) ([]string, error) {
+	if id := processes[0].Instance(); id != "" && byLocality(c.version) {
+		if !plain.MatchString(id) {
+			return nil, fmt.Errorf("its instance_id %q has characters that fdbcli takes for its own", text.Cut(id, 64))
+		}
+		return []string{"locality_instance_id:" + id}, nil
+	}
+	var all []string
+	for _, p := range processes {
+		ip, err := netip.ParseAddr(p.IP())
+		if err != nil {
+			return nil, fmt.Errorf("its address %q is none", text.Cut(p.Address, 64))
+		}
+		all = append(all, ip.String())
+	}
+	slices.Sort(all)
+	return slices.Compact(all), nil
+}
+
+// byLocality reports whether a version of FoundationDB excludes by locality without a fault: 7.1 from 7.1.42 on, later ones from 7.3.26 on.
+func byLocality(version string) bool {
+	var parts [3]int
+	for i, part := range strings.SplitN(version, ".", 3) {
+		n, err := strconv.Atoi(part)
+		if err != nil {
+			return false
+		}
+		parts[i] = n
+	}
+	if parts[0] == 7 && parts[1] == 1 {
+		return parts[2] >= 42
+	}
+	return slices.Compare(parts[:], []int{7, 3, 26}) >= 0
+}

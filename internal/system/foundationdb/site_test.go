@@ -1,0 +1,213 @@
+package foundationdb_test
+
+import (
+	"context"
+	"os"
+	"slices"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"usher.sh/usher/api/v1alpha1"
+	"usher.sh/usher/internal/eviction"
+	"usher.sh/usher/internal/snapshot"
+	"usher.sh/usher/internal/system"
+	"usher.sh/usher/internal/system/foundationdb"
+	"usher.sh/usher/test/fdbreal"
+	"usher.sh/usher/test/fdbsim"
+)
+
+// site is a cluster of processes p1, p2, …, simulated or real, and what may be done to it beside the system's back.
+type site interface {
+	cli() foundationdb.CLI
+	clusterFile(t *testing.T) string
+	now() time.Time
+	kill(id string)
+	start(id string)
+	address(i int) string
+	byHand(t *testing.T, command string)
+	// pass lets a moment go by.
+	pass(ctx context.Context)
+}
+
+type simulated struct{ *fdbsim.Cluster }
+
+func (s simulated) cli() foundationdb.CLI         { return s.Cluster }
+func (s simulated) clusterFile(*testing.T) string { return s.ClusterFile() }
+func (s simulated) now() time.Time                { return s.Now() }
+func (s simulated) kill(id string)                { s.Kill(id) }
+func (s simulated) start(id string)               { s.Start(id) }
+func (s simulated) address(i int) string          { return s.Find("p" + string(rune('0'+i))).Address }
+func (s simulated) pass(context.Context)          { s.Advance(time.Second) }
+
+func (s simulated) byHand(t *testing.T, command string) {
+	t.Helper()
+	if _, err := s.Run(t.Context(), s.ClusterFile(), command); err != nil {
+		t.Fatal(err)
+	}
+}
+
+type realSite struct{ *fdbreal.Cluster }
+
+func (r realSite) cli() foundationdb.CLI { return foundationdb.Program(r.CLIPath()) }
+func (r realSite) now() time.Time        { return time.Now() }
+func (r realSite) kill(id string)        { r.Kill(id) }
+func (r realSite) address(i int) string  { return r.Address(i) }
+func (r realSite) start(id string) {
+	i := int(id[1] - '0')
+	r.Run(id, "z"+id[1:], i)
+}
+
+func (r realSite) pass(ctx context.Context) { fdbreal.Pause(ctx) }
+
+func (r realSite) clusterFile(t *testing.T) string {
+	t.Helper()
+	data, err := os.ReadFile(r.ClusterFilePath())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(data)
+}
+
+func (r realSite) byHand(t *testing.T, command string) {
+	t.Helper()
+	if out, err := r.FDBCLI(t.Context(), command); err != nil {
+		t.Fatalf("%s: %v %s", command, err, out)
+	}
+}
+
+// bench is a policy's view of a site: every process a member with a pod of its name.
+type bench struct {
+	t      *testing.T
+	site   site
+	system system.System
+	policy *eviction.Policy
+	roles  map[string]string // by member; foundationdb-storage where there is none
+	ids    []string
+}
+
+// waits are short: what they are for is tested by itself.
+func waits(exclude, include, missing time.Duration) v1alpha1.FoundationDBWaits {
+	return v1alpha1.FoundationDBWaits{
+		ExcludeAfterRecovery: &metav1.Duration{Duration: exclude}, IncludeAfterRecovery: &metav1.Duration{Duration: include}, Missing: &metav1.Duration{Duration: missing},
+	}
+}
+
+var fileKey = v1alpha1.ConfigMapKey{Name: "db-config", Key: "cluster-file"}
+
+func newBench(t *testing.T, s site, n int, w v1alpha1.FoundationDBWaits) *bench {
+	t.Helper()
+	b := &bench{t: t, site: s, roles: map[string]string{}}
+	for i := range n {
+		b.ids = append(b.ids, "p"+string(rune('1'+i)))
+	}
+	spec := &v1alpha1.EvictionPolicySpec{System: v1alpha1.System{FoundationDB: &v1alpha1.FoundationDB{
+		ClusterFile: v1alpha1.ClusterFile{ConfigMap: &fileKey}, Version: "7.3.63", Waits: w,
+	}}}
+	for _, role := range []string{"foundationdb-storage", "foundationdb-log", "foundationdb-stateless"} {
+		spec.Members = append(spec.Members, v1alpha1.MemberSelector{Role: role, Selector: metav1.LabelSelector{MatchLabels: map[string]string{"role": role}}})
+	}
+	kind := foundationdb.Kind()
+	roles, err := eviction.ParseRoles(kind.Roles)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var problems []eviction.Problem
+	if b.policy, problems = eviction.Compile(spec, roles, kind.Declaration(&spec.System)); len(problems) > 0 {
+		t.Fatal(problems)
+	}
+	access := system.Access{Timeout: time.Minute, Loopback: true, ConfigMaps: map[v1alpha1.ConfigMapKey]string{fileKey: s.clusterFile(t)}}
+	if b.system, err = foundationdb.Over(s.cli(), s.now, &spec.System, access); err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+func (b *bench) role(id string) string {
+	if role := b.roles[id]; role != "" {
+		return role
+	}
+	return "foundationdb-storage"
+}
+
+func (b *bench) pod(id string) *snapshot.Pod {
+	return &snapshot.Pod{Namespace: "db", Name: id, UID: "uid-of-pod", Labels: map[string]string{"role": b.role(id)}, EmptyDirs: []string{"data"}}
+}
+
+func (b *bench) ref(id string) v1alpha1.MemberRef {
+	return v1alpha1.MemberRef{Role: b.role(id), ID: id, PodName: id, PodUID: "uid-of-pod"}
+}
+
+func (b *bench) observe() *eviction.Evidence {
+	b.t.Helper()
+	var members []system.Member
+	for _, id := range b.ids {
+		members = append(members, system.Member{MemberRef: b.ref(id), Pod: b.pod(id)})
+	}
+	evidence, err := b.system.Observe(b.t.Context(), members)
+	if err != nil {
+		evidence = &eviction.Evidence{Error: err.Error()}
+	}
+	evidence.Observed = b.site.now()
+	return evidence
+}
+
+func (b *bench) input(evidence *eviction.Evidence, id string) eviction.Input {
+	return eviction.Input{
+		Now: b.site.now(), Pod: b.pod(id), Evidence: evidence,
+		Policies: []eviction.Declared{{Key: snapshot.Key{Namespace: "db", Name: "fdb"}, Policy: b.policy, Status: &v1alpha1.EvictionPolicyStatus{}}},
+	}
+}
+
+func (b *bench) evict(id string) eviction.Verdict {
+	b.t.Helper()
+	return eviction.Judge(b.input(b.observe(), id))
+}
+
+// prepare asks for a step as the responder does.
+func (b *bench) prepare(id, name string, job eviction.Job) (eviction.Job, error) {
+	return b.system.Prepare(b.t.Context(), eviction.Preparation{Name: name, Namespace: "db", Member: b.ref(id), Job: job})
+}
+
+func (b *bench) undo(id, name string, job eviction.Job) (eviction.Undone, error) {
+	return b.system.Undo(b.t.Context(), eviction.Preparation{Name: name, Namespace: "db", Member: b.ref(id), Job: job})
+}
+
+// patience is how long anything may take that a cluster does by itself.
+const patience = 5 * time.Minute
+
+// until lets time pass until something holds.
+func (b *bench) until(what string, holds func() bool) {
+	b.t.Helper()
+	ctx, cancel := context.WithTimeout(b.t.Context(), patience)
+	defer cancel()
+	for end := b.site.now().Add(patience); !holds(); b.site.pass(ctx) {
+		if ctx.Err() != nil || b.site.now().After(end) {
+			b.t.Fatalf("in %s it was not so: %s; the last verdicts: %s", patience, what, b.verdicts())
+		}
+	}
+}
+
+func (b *bench) verdicts() (all []string) {
+	evidence := b.observe()
+	all = append(all, evidence.Summary+evidence.Error)
+	for _, id := range b.ids {
+		for _, blocker := range eviction.Judge(b.input(evidence, id)).Blockers {
+			all = append(all, id+": "+blocker.Reason+": "+blocker.Message+" / "+blocker.Remedy)
+		}
+	}
+	return all
+}
+
+func reasons(v eviction.Verdict) []string {
+	var all []string
+	for _, b := range v.Blockers {
+		all = append(all, b.Reason)
+	}
+	return all
+}
+
+func needs(v eviction.Verdict, step string) bool {
+	return slices.ContainsFunc(v.Needed, func(p eviction.Preparation) bool { return p.Name == step })
+}

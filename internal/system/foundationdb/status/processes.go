@@ -1,0 +1,129 @@
+package status
+
+import (
+	"maps"
+	"slices"
+	"strings"
+)
+
+// The roles that have data.
+const (
+	Storage = "storage"
+	Log     = "log"
+)
+
+// coordinator is what the document calls a coordinator among the roles of a process.
+const coordinatorRole = "coordinator"
+
+// Processes are all processes, in the order of their keys.
+func (s *Status) Processes() []*Process {
+	all := make([]*Process, 0, len(s.Cluster.Processes))
+	for _, id := range slices.Sorted(maps.Keys(s.Cluster.Processes)) {
+		all = append(all, s.Cluster.Processes[id])
+	}
+	return all
+}
+
+// Of are the processes of a member: those that give its id as their instance_id; where none does, those with the IP of its pod.
+func (s *Status) Of(id, ip string) []*Process {
+	all := s.Processes()
+	found := slices.DeleteFunc(slices.Clone(all), func(p *Process) bool { return id == "" || p.Instance() != id })
+	if len(found) == 0 && ip != "" {
+		found = slices.DeleteFunc(all, func(p *Process) bool { return p.IP() != ip || p.Instance() != "" })
+	}
+	return found
+}
+
+// Has reports whether the process has a role.
+func (p *Process) Has(role string) bool {
+	return slices.ContainsFunc(p.Roles, func(r Role) bool { return r.Name == role })
+}
+
+// HasData reports whether the process has the role of a storage or log server.
+func (p *Process) HasData() bool { return p.Has(Storage) || p.Has(Log) }
+
+// RoleNames are the names of its roles, each once.
+func (p *Process) RoleNames() []string {
+	var all []string
+	for _, r := range p.Roles {
+		all = append(all, r.Name)
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+// Instance is the id that the process was started with; "": none is known.
+func (p *Process) Instance() string { return p.Locality["instance_id"] }
+
+// Zone is its fault domain; "": it is not known.
+func (p *Process) Zone() string { return p.Locality["zoneid"] }
+
+// IP is the IP of its address, HostPort its address without :tls.
+func (p *Process) IP() string {
+	host, _ := split(p.Address)
+	return host
+}
+
+// HostPort is its address, IP:PORT.
+func (p *Process) HostPort() string {
+	_, plain := split(p.Address)
+	return plain
+}
+
+// IsExcluded reports whether the process is excluded; where that is not known it is not.
+func (p *Process) IsExcluded() bool { return p.Excluded != nil && *p.Excluded }
+
+// Entry writes an exclusion as fdbcli does.
+func (e Exclusion) Entry() string { return e.Address + e.Locality }
+
+// Covers reports whether the exclusion is of the process.
+func (e Exclusion) Covers(p *Process) bool {
+	if e.Locality == "" {
+		return e.Address != "" && (e.Address == p.IP() || e.Address == p.HostPort())
+	}
+	key, value, ok := strings.Cut(strings.TrimPrefix(e.Locality, "locality_"), ":")
+	return ok && value != "" && p.Locality[key] == value
+}
+
+// Exclusions are all entries of the list.
+func (s *Status) Exclusions() []string {
+	var all []string
+	for _, e := range s.Cluster.Configuration.Excluded {
+		all = append(all, e.Entry())
+	}
+	return all
+}
+
+// ExclusionsOf are the entries that cover the process.
+func (s *Status) ExclusionsOf(p *Process) []string {
+	var all []string
+	for _, e := range s.Cluster.Configuration.Excluded {
+		if e.Covers(p) {
+			all = append(all, e.Entry())
+		}
+	}
+	return all
+}
+
+// IsCoordinator reports whether a coordinator listens at the process' address, whatever its roles say.
+func (s *Status) IsCoordinator(p *Process) bool {
+	return p.Has(coordinatorRole) || slices.ContainsFunc(s.Client.Coordinators.Coordinators, func(c Coordinator) bool {
+		_, plain := split(c.Address)
+		return plain == p.HostPort()
+	})
+}
+
+// Zones are the fault domains of processes that may hold data and are not excluded, without those of some processes. The class of a process says
+// what it may hold; one that holds data may, whatever its class.
+func (s *Status) Zones(without []*Process) []string {
+	var zones []string
+	for _, p := range s.Processes() {
+		if p.Zone() != "" && !p.IsExcluded() && !slices.Contains(without, p) && (p.Has(Storage) || slices.Contains(storageClasses, p.Class)) {
+			zones = append(zones, p.Zone())
+		}
+	}
+	slices.Sort(zones)
+	return slices.Compact(zones)
+}
+
+var storageClasses = []string{"storage", "unset"}

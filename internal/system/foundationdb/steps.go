@@ -1,0 +1,167 @@
+package foundationdb
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"usher.sh/usher/internal/eviction"
+	"usher.sh/usher/internal/system"
+	"usher.sh/usher/internal/system/foundationdb/status"
+	"usher.sh/usher/internal/text"
+)
+
+// Prepare implements system.System.
+func (c *cluster) Prepare(ctx context.Context, step eviction.Preparation) (eviction.Job, error) {
+	v, err := c.look(ctx)
+	if err != nil {
+		return eviction.Job{}, fmt.Errorf("asking for %s of %s: %w", step.Name, step.Member.ID, err)
+	}
+	var job eviction.Job
+	switch step.Name {
+	case Exclude:
+		job, err = c.exclude(ctx, v, step)
+	case MoveCoordinators:
+		err = c.moveCoordinators(ctx, v, step)
+	default:
+		err = fmt.Errorf("%w: FoundationDB has no such step", system.ErrTerminal)
+	}
+	if err != nil {
+		return eviction.Job{}, fmt.Errorf("asking for %s of %s: %w", step.Name, step.Member.ID, err)
+	}
+	return job, nil
+}
+
+// exclude has a member's data moved to others. An exclusion carries no mark of the client that made it: only the call that made it knows, so what
+// was there before is another client's.
+func (c *cluster) exclude(ctx context.Context, v *view, step eviction.Preparation) (eviction.Job, error) {
+	if problem := v.Problem(); problem != "" {
+		return eviction.Job{}, errors.New(problem)
+	}
+	processes := v.processes(c.roster.member(step.Member))
+	switch {
+	case len(processes) == 0:
+		return eviction.Job{}, errors.New("no process in the status has it as its instance_id")
+	case excluded(processes) && step.Job.Own():
+		return step.Job, nil
+	case excluded(processes):
+		entries := v.exclusionsOf(processes)
+		return eviction.Job{ID: strings.Join(entries, separator), Found: !c.hasBegun(entries)}, nil
+	}
+	if why := c.unexcludable(v, step.Member.ID, step.Member.Role, processes, c.now()); why != "" {
+		return eviction.Job{}, errors.New(why)
+	}
+	entries, err := c.entries(processes)
+	if err != nil {
+		return eviction.Job{}, fmt.Errorf("%w: %w", system.ErrTerminal, err)
+	}
+	entries = slices.DeleteFunc(entries, func(entry string) bool { return slices.Contains(v.Exclusions(), entry) })
+	c.begin(entries)
+	out, err := c.run(ctx, "exclude no_wait "+strings.Join(entries, " "))
+	if err == nil {
+		err = out.failed()
+	}
+	if err == nil {
+		err = c.mustBeExcluded(ctx, entries)
+	}
+	if err != nil {
+		return eviction.Job{}, err
+	}
+	return eviction.Job{ID: strings.Join(entries, separator)}, nil
+}
+
+// begin notes that exclusions are about to be asked for, hasBegun reports whether all of some were: they were not there before.
+func (c *cluster) begin(entries []string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, entry := range entries {
+		c.begun[entry] = true
+	}
+}
+
+func (c *cluster) hasBegun(entries []string) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return !slices.ContainsFunc(entries, func(entry string) bool { return !c.begun[entry] })
+}
+
+// separator stands between the entries of a job.
+const separator = ","
+
+// mustBeExcluded looks for what a command has done: neither its words nor its exit code tell.
+func (c *cluster) mustBeExcluded(ctx context.Context, entries []string) error {
+	out, err := c.run(ctx, "exclude")
+	if err != nil {
+		return err
+	}
+	for _, entry := range entries {
+		if !slices.ContainsFunc(strings.Split(out.Out, "\n"), func(line string) bool { return strings.TrimSpace(line) == entry }) {
+			return fmt.Errorf("fdbcli was asked to exclude %s, and it is not on the list: %s", entry, said(out.Err))
+		}
+	}
+	return nil
+}
+
+func (v *view) exclusionsOf(processes []*status.Process) []string {
+	var all []string
+	for _, p := range processes {
+		all = append(all, v.ExclusionsOf(p)...)
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+// Undo implements system.System: what the step has excluded is included again. What is not known to be its own stays. Coordinators stay where they
+// are: any process may be one.
+func (c *cluster) Undo(ctx context.Context, step eviction.Preparation) (eviction.Undone, error) {
+	if step.Name != Exclude {
+		return eviction.Undone{Done: true}, nil
+	}
+	v, err := c.look(ctx)
+	var undone eviction.Undone
+	if err == nil {
+		undone, err = c.include(ctx, v, step)
+	}
+	if err != nil {
+		return eviction.Undone{}, fmt.Errorf("taking back %s of %s: %w", step.Name, step.Member.ID, err)
+	}
+	return undone, nil
+}
+
+func (c *cluster) include(ctx context.Context, v *view, step eviction.Preparation) (eviction.Undone, error) {
+	if problem := v.Problem(); problem != "" {
+		return eviction.Undone{}, errors.New(problem)
+	}
+	if !step.Job.Own() {
+		return eviction.Undone{Done: true, Left: left(v.exclusionsOf(v.processes(c.roster.member(step.Member))))}, nil
+	}
+	all := v.Exclusions()
+	own := slices.DeleteFunc(strings.Split(step.Job.ID, separator), func(entry string) bool { return !slices.Contains(all, entry) })
+	if len(own) == 0 {
+		return eviction.Undone{Done: true}, nil
+	}
+	if why := v.Unsettled(c.waits.include.Seconds()); why != "" {
+		return eviction.Undone{}, errors.New(why)
+	}
+	for _, entry := range own {
+		if !commandWord.MatchString(entry) {
+			return eviction.Undone{}, fmt.Errorf("%w: the job %q is none of Usher's", system.ErrTerminal, text.Cut(entry, 64))
+		}
+	}
+	out, err := c.run(ctx, "include "+strings.Join(own, " "))
+	if err == nil {
+		err = out.failed()
+	}
+	return eviction.Undone{}, err
+}
+
+// left says what stays of exclusions that may be another client's; "": nothing.
+func left(entries []string) string {
+	if len(entries) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("it is excluded by %s, not by an exclusion that is known to be Usher's own, so it stays so; unless another client wants that: fdbcli --exec 'include %s'",
+		text.List(entries, 5), strings.Join(entries, " "))
+}

@@ -1,0 +1,209 @@
+package fdbsim
+
+import (
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+)
+
+// How long things take.
+const (
+	incompleteFor   = 3 * time.Second  // of a recovery: the status says little
+	rolesAfter      = 2 * time.Second  // of a recovery: no process has the role storage before
+	dataAfter       = 12 * time.Second // of a recovery: how the data is is not known before
+	fullyAfter      = 10 * time.Second // of a recovery: the log servers of the generation before are still needed
+	localityAfter   = 3 * time.Second  // of a process' start: it is in the status without locality
+	goneAfter       = 4 * time.Second  // of a process' end: it is still in the status
+	deadFor         = 20 * time.Second // of a process' end: the status waits for it
+	lostAfter       = 30 * time.Second // of a process' end: its copies are made anew
+	maintenanceCost = 100 * time.Second
+	moveEvery       = 2 // ticks for each shard that is moved
+	storedBytes     = 20 << 20
+)
+
+// Process is a simulated fdbserver.
+type Process struct {
+	ID, Zone, Class, Address string // ID is its instance_id; "": it has none
+
+	disk    int // changes when it is lost
+	running bool
+	since   time.Time // of running, or of not running
+}
+
+// Shard is a piece of the data.
+type shard struct {
+	on    map[string]int // the disks that have a copy, by process
+	order int
+}
+
+// Cluster is a simulated cluster. Its methods may be called by several goroutines at once.
+type Cluster struct {
+	mu           sync.Mutex
+	now          time.Time
+	copies       int
+	processes    []*Process
+	shards       []*shard
+	exclusions   []string
+	coordinators []string // addresses
+	clusterID    int
+	former       []string // connection strings that lead to the present coordinators
+	generation   int
+	recovery     time.Time
+	logs, old    []string // processes that are log servers of this generation and of the one before
+	maintenance  string
+	maintainedTo time.Time
+	ticks        int
+	calls        []string
+}
+
+var redundancy = map[int]string{1: "single", 2: "double", 3: "triple"}
+
+// New makes a cluster of n processes p1, p2, …, each in a zone of its own, that keeps so many copies.
+func New(n, copies int) *Cluster {
+	c := &Cluster{now: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), copies: copies, generation: 2}
+	for i := 1; i <= n; i++ {
+		c.processes = append(c.processes, &Process{
+			ID: fmt.Sprintf("p%d", i), Zone: fmt.Sprintf("z%d", i), Class: "unset", Address: fmt.Sprintf("10.0.0.%d:4500", 10+i),
+			disk: 1, running: true, since: c.now.Add(-time.Hour),
+		})
+	}
+	for i := range 2 * n {
+		s := &shard{on: map[string]int{}, order: i}
+		for k := range copies {
+			s.on[c.processes[(i+k)%n].key()] = 1
+		}
+		c.shards = append(c.shards, s)
+	}
+	for _, p := range c.processes[:min(n, 2*copies-1)] {
+		c.coordinators = append(c.coordinators, p.Address)
+	}
+	c.recruit()
+	c.recovery = c.now.Add(-time.Hour)
+	c.old = nil
+	return c
+}
+
+// key is what the simulator knows a process by.
+func (p *Process) key() string { return p.Address }
+
+// Now is the cluster's time.
+func (c *Cluster) Now() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.now
+}
+
+// Advance lets time pass, in ticks of a second.
+func (c *Cluster) Advance(d time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for range int(d / time.Second) {
+		c.tick()
+	}
+}
+
+func (c *Cluster) tick() {
+	c.now = c.now.Add(time.Second)
+	c.ticks++
+	if c.maintenance != "" && !c.now.Before(c.maintainedTo) {
+		c.maintenance = ""
+	}
+	if c.sinceRecovery() >= fullyAfter && c.settled() {
+		c.old = nil
+	}
+	if c.sinceRecovery() >= dataAfter && c.ticks%moveEvery == 0 {
+		c.move()
+	}
+}
+
+func (c *Cluster) sinceRecovery() time.Duration { return c.now.Sub(c.recovery) }
+
+// settled reports whether the log servers of the generation before are needed no more: not while a process is freshly dead, and not while the zone of
+// a dead one is under maintenance.
+func (c *Cluster) settled() bool {
+	return !slices.ContainsFunc(c.processes, func(p *Process) bool {
+		return !p.running && (c.now.Sub(p.since) < lostAfter || p.Zone == c.maintenance)
+	})
+}
+
+// recover begins a recovery: log servers are recruited anew, and the zone's maintenance is shorter by what the versions leap.
+func (c *Cluster) recover() {
+	c.generation += 2
+	c.recovery = c.now
+	c.old = slices.Clone(c.logs)
+	c.maintainedTo = c.maintainedTo.Add(-maintenanceCost)
+	c.recruit()
+}
+
+// recruit chooses log servers in different zones.
+func (c *Cluster) recruit() {
+	c.logs = nil
+	var zones []string
+	for _, p := range c.processes {
+		if p.running && !c.excluded(p) && !slices.Contains(zones, p.Zone) && len(c.logs) < c.copies+1 {
+			c.logs, zones = append(c.logs, p.key()), append(zones, p.Zone)
+		}
+	}
+}
+
+// Find returns the process with an instance_id; nil: there is none.
+func (c *Cluster) Find(id string) *Process {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.find(id)
+}
+
+func (c *Cluster) find(id string) *Process {
+	at := slices.IndexFunc(c.processes, func(p *Process) bool { return p.ID == id || p.key() == id })
+	if at < 0 {
+		return nil
+	}
+	return c.processes[at]
+}
+
+// Kill ends a process.
+func (c *Cluster) Kill(id string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if p := c.find(id); p != nil && p.running {
+		p.running, p.since = false, c.now
+		c.recover()
+	}
+}
+
+// Start starts a process that has ended.
+func (c *Cluster) Start(id string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if p := c.find(id); p != nil && !p.running {
+		p.running, p.since = true, c.now
+		c.recover()
+	}
+}
+
+// Wipe loses the disk of a process that has ended.
+func (c *Cluster) Wipe(id string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if p := c.find(id); p != nil && !p.running {
+		p.disk++
+	}
+}
+
+// Add starts another process.
+func (c *Cluster) Add(id, zone string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.processes = append(c.processes, &Process{
+		ID: id, Zone: zone, Class: "unset", Address: fmt.Sprintf("10.0.0.%d:4500", 11+len(c.processes)), disk: 1, running: true, since: c.now,
+	})
+	c.recover()
+}
+
+// Recover has the cluster recover for a reason of its own.
+func (c *Cluster) Recover() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.recover()
+}

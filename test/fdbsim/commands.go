@@ -1,0 +1,159 @@
+package fdbsim
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"usher.sh/usher/internal/system/foundationdb"
+)
+
+// ClusterFile is the cluster file that leads to the coordinators now.
+func (c *Cluster) ClusterFile() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.connection()
+}
+
+func (c *Cluster) connection() string {
+	return fmt.Sprintf("sim:id%d@%s\n", c.clusterID, strings.Join(c.coordinators, ","))
+}
+
+// Version implements foundationdb.CLI.
+func (*Cluster) Version(context.Context) (string, error) { return "7.3.79", nil }
+
+// Run implements foundationdb.CLI.
+func (c *Cluster) Run(ctx context.Context, file, command string) (foundationdb.Output, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if takes := c.latency(); command == "status json" {
+		if deadline, ok := ctx.Deadline(); ok && time.Until(deadline) < takes {
+			return foundationdb.Output{}, fmt.Errorf("fdbcli has not ended: %w", context.DeadlineExceeded)
+		}
+	}
+	if file != c.connection() && !slices.Contains(c.former, file) {
+		return foundationdb.Output{}, errors.New("fdbcli has not ended: no coordinator of this cluster file answers")
+	}
+	out := foundationdb.Output{ClusterFile: file}
+	if file != c.connection() {
+		out.ClusterFile = "# DO NOT EDIT!\n# This file is auto-generated, it is not to be edited by hand\n" + c.connection()
+	}
+	words := strings.Fields(command)
+	switch words[0] {
+	case "status":
+		out.Out = c.document()
+	case "getrange":
+		out.Out = c.inProgress()
+	case "exclude":
+		c.exclude(&out, words[1:])
+	case "include":
+		c.calls = append(c.calls, command)
+		c.include(words[1:])
+	case "maintenance":
+		c.calls = append(c.calls, command)
+		c.maintain(&out, words[1:])
+	case "coordinators":
+		c.calls = append(c.calls, command)
+		c.coordinate(&out, words[1:])
+	default:
+		out.Err = "ERROR: Unknown command `" + words[0] + "'. Try `help'?\n"
+	}
+	return out, nil
+}
+
+// latency is how long a status takes: it waits for what is freshly dead.
+func (c *Cluster) latency() time.Duration {
+	if slices.ContainsFunc(c.processes, func(p *Process) bool { return !p.running && c.now.Sub(p.since) < deadFor }) {
+		return 4 * time.Second
+	}
+	return 0
+}
+
+func (c *Cluster) inProgress() string {
+	var out strings.Builder
+	out.WriteString("\nRange limited to 10000 keys\n")
+	for _, p := range c.processes {
+		if p.running && c.draining(p) {
+			fmt.Fprintf(&out, "`\\xff\\xff/management/in_progress_exclusion/%s' is `'\n", p.Address)
+		}
+	}
+	return out.String() + "\n"
+}
+
+// excluded reports whether an entry covers the process.
+func (c *Cluster) excluded(p *Process) bool {
+	ip, _, _ := strings.Cut(p.Address, ":")
+	return slices.ContainsFunc(c.exclusions, func(entry string) bool {
+		return entry == ip || entry == p.Address || p.ID != "" && entry == "locality_instance_id:"+p.ID || entry == "locality_zoneid:"+p.Zone
+	})
+}
+
+// exclude refuses hardly anything: what is excluded that nobody has, and what leaves too few, are both excluded.
+func (c *Cluster) exclude(out *foundationdb.Output, words []string) {
+	if len(words) == 0 {
+		out.Out = fmt.Sprintf("There are currently %d servers or localities being excluded from the database:\n  %s\n", len(c.exclusions), strings.Join(c.exclusions, "\n  "))
+		return
+	}
+	c.calls = append(c.calls, "exclude "+strings.Join(words, " "))
+	for _, entry := range words {
+		_, notIP := netip.ParseAddr(entry)
+		_, notAddress := netip.ParseAddrPort(entry)
+		switch {
+		case entry == "no_wait" || slices.Contains(c.exclusions, entry):
+			continue
+		case notIP != nil && notAddress != nil && !strings.HasPrefix(entry, "locality_"):
+			out.Err += "ERROR: '" + entry + "' is neither a valid network endpoint address nor a locality\n"
+			return
+		case c.freshlyDead():
+			out.Err += "ERROR: Could not calculate the impact of this exclude on the total available space in the cluster.\nPlease try the exclude again in 30 seconds.\nType `exclude FORCE failed <ADDRESS...>' to exclude without performing safety checks.\n"
+			return
+		}
+		c.exclusions = append(c.exclusions, entry)
+		out.Err += "  " + entry + "  ---- WARNING: Exclusion in progress! It is not safe to remove this process from the cluster\n"
+		c.recover()
+	}
+}
+
+func (c *Cluster) freshlyDead() bool {
+	return slices.ContainsFunc(c.processes, func(p *Process) bool { return !p.running && c.now.Sub(p.since) < 4*time.Second })
+}
+
+func (c *Cluster) include(words []string) {
+	c.exclusions = slices.DeleteFunc(c.exclusions, func(entry string) bool {
+		return slices.Contains(words, entry) || slices.Contains(words, "all")
+	})
+	c.recover()
+}
+
+// maintain replaces another zone's maintenance without a word.
+func (c *Cluster) maintain(out *foundationdb.Output, words []string) {
+	switch {
+	case len(words) == 1 && words[0] == "off":
+		c.maintenance = ""
+	case len(words) == 3 && words[0] == "on":
+		if seconds, err := strconv.Atoi(words[2]); err == nil {
+			c.maintenance, c.maintainedTo = words[1], c.now.Add(time.Duration(seconds)*time.Second)
+		}
+	default:
+		out.Err = "ERROR: maintenance takes on ZONEID SECONDS, or off\n"
+	}
+}
+
+func (c *Cluster) coordinate(out *foundationdb.Output, words []string) {
+	for _, address := range words {
+		if p := c.find(address); p == nil || !p.running {
+			out.Err = "ERROR: Could not communicate with all of the new coordinators\n"
+			return
+		}
+	}
+	c.former = append(c.former, c.connection())
+	c.clusterID++
+	c.coordinators = slices.Clone(words)
+	c.recover()
+	out.Out = "Coordination state changed\n"
+}

@@ -1,0 +1,214 @@
+package fdbsim
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+)
+
+type object = map[string]any
+
+// document writes the status as the real cluster does.
+func (c *Cluster) document() string {
+	doc := object{"client": c.client(), "cluster": c.cluster()}
+	text, err := json.MarshalIndent(doc, "", "    ")
+	if err != nil {
+		return ""
+	}
+	return string(text) + "\n"
+}
+
+func (c *Cluster) client() object {
+	var all []any
+	reachable := 0
+	for _, address := range c.coordinators {
+		p := c.find(address)
+		answers := p != nil && p.running
+		if answers {
+			reachable++
+		}
+		all = append(all, object{"address": address, "protocol": "0fdb00b073000000", "reachable": answers})
+	}
+	quorum := reachable > len(c.coordinators)/2
+	available := quorum && c.sinceRecovery() >= time.Second
+	messages := []any{}
+	if !quorum {
+		messages = append(messages, object{"name": "quorum_not_reachable", "description": "Unable to reach a quorum of coordinators."})
+	}
+	return object{
+		"coordinators":    object{"coordinators": all, "quorum_reachable": quorum},
+		"database_status": object{"available": available, "healthy": available && c.sinceRecovery() >= incompleteFor},
+		"messages":        messages, "timestamp": c.now.Unix(),
+	}
+}
+
+func (c *Cluster) cluster() object {
+	if c.client()["coordinators"].(object)["quorum_reachable"] != true {
+		return object{"layers": object{"_valid": false}}
+	}
+	since := c.sinceRecovery()
+	recovery := object{"name": "fully_recovered", "seconds_since_last_recovered": since.Seconds(), "active_generations": 1}
+	messages := []any{}
+	if since < fullyAfter || len(c.old) > 0 {
+		recovery["name"], recovery["active_generations"] = "all_logs_recruited", 2
+	}
+	if since < incompleteFor {
+		messages = append(messages, object{"name": "status_incomplete", "reasons": []any{object{"description": "Unknown performance state."}}})
+	}
+	if since < time.Second {
+		recovery["name"] = "recruiting_transaction_servers"
+		delete(recovery, "active_generations")
+	}
+	excluded := []any{}
+	for _, entry := range c.exclusions {
+		kind := "address"
+		if strings.HasPrefix(entry, "locality_") {
+			kind = "locality"
+		}
+		excluded = append(excluded, object{kind: entry})
+	}
+	doc := object{
+		"configuration":     object{"redundancy_mode": redundancy[c.copies], "storage_engine": "ssd-2", "excluded_servers": excluded},
+		"connection_string": strings.TrimSpace(c.connection()), "generation": c.generation, "messages": messages, "recovery_state": recovery,
+		"processes": c.members(since), "data": c.data(since), "logs": c.logSets(), "full_replication": true,
+		"fault_tolerance": object{"max_zone_failures_without_losing_data": c.tolerance(), "max_zone_failures_without_losing_availability": c.tolerance()},
+	}
+	if c.maintenance != "" {
+		doc["maintenance_zone"], doc["maintenance_seconds_remaining"] = c.maintenance, c.maintainedTo.Sub(c.now).Seconds()
+	}
+	return doc
+}
+
+func (c *Cluster) members(since time.Duration) object {
+	all := object{}
+	for _, p := range c.processes {
+		if !p.running && c.now.Sub(p.since) >= goneAfter {
+			continue
+		}
+		doc := object{"address": p.Address, "class_type": p.Class, "class_source": "command_line", "version": "7.3.79", "degraded": false}
+		if p.running && c.now.Sub(p.since) >= localityAfter {
+			locality := object{"zoneid": p.Zone, "machineid": p.Zone, "processid": p.processID()}
+			if p.ID != "" {
+				locality["instance_id"] = p.ID
+			}
+			doc["locality"], doc["fault_domain"] = locality, p.Zone
+		}
+		doc["excluded"], doc["roles"] = c.excluded(p), c.roles(p, since)
+		if p.Zone == c.maintenance {
+			doc["under_maintenance"] = true
+		}
+		all[p.processID()] = doc
+	}
+	return all
+}
+
+func (p *Process) processID() string {
+	return fmt.Sprintf("%s-%d", strings.ReplaceAll(p.Address, ":", "-"), p.disk)
+}
+
+// roles leaves out storage while the database recovers, of processes that are full of data as well.
+func (c *Cluster) roles(p *Process, since time.Duration) []any {
+	all := []any{}
+	add := func(name string, more object) {
+		role := object{"id": name + p.Address, "role": name}
+		maps.Copy(role, more)
+		all = append(all, role)
+	}
+	if slices.Contains(c.coordinators, p.Address) {
+		add("coordinator", nil)
+	}
+	if slices.Contains(c.old, p.key()) {
+		add("log", nil)
+	}
+	if slices.Contains(c.logs, p.key()) {
+		add("log", nil)
+	}
+	if n := c.stored(p); n > 0 && since >= rolesAfter && p.running {
+		add("storage", object{"stored_bytes": int64(n) * storedBytes})
+	}
+	return all
+}
+
+func (c *Cluster) data(since time.Duration) object {
+	switch {
+	case since < incompleteFor:
+		return object{}
+	case since < dataAfter:
+		return object{"state": object{"name": "initializing", "description": "(Re)initializing automatic data distribution"}}
+	}
+	least, moving, unhealthy := c.copies, 0, 0
+	for _, s := range c.shards {
+		least = min(least, c.seen(s))
+		if c.held(s) < c.copies {
+			moving++
+		}
+	}
+	for _, p := range c.processes {
+		if c.draining(p) {
+			unhealthy++
+		}
+	}
+	state := object{"name": "healthy", "healthy": true, "min_replicas_remaining": least}
+	switch {
+	case least < c.copies:
+		state = object{"name": "healing", "healthy": false, "min_replicas_remaining": least}
+	case moving > 0:
+		state["name"] = "healthy_rebalancing"
+	}
+	return object{
+		"state": state, "moving_data": object{"highest_priority": 0, "in_flight_bytes": min(moving, 1) * storedBytes, "in_queue_bytes": max(0, moving-1) * storedBytes},
+		"team_trackers": []any{object{"primary": true, "unhealthy_servers": unhealthy, "state": state}},
+	}
+}
+
+func (c *Cluster) logSets() []any {
+	sets := []any{c.logSet(c.logs, true)}
+	if len(c.old) > 0 {
+		sets = append(sets, c.logSet(c.old, false))
+	}
+	return sets
+}
+
+func (c *Cluster) logSet(servers []string, current bool) object {
+	return object{
+		"current": current, "log_replication_factor": c.copies, "log_fault_tolerance": c.logTolerance(servers), "log_write_anti_quorum": 0, "possibly_losing_data": false,
+	}
+}
+
+func (c *Cluster) logTolerance(servers []string) int {
+	down := 0
+	for _, key := range servers {
+		if p := c.find(key); p == nil || !p.running {
+			down++
+		}
+	}
+	return max(0, c.copies-1-down)
+}
+
+// tolerance is the smallest of several limits.
+func (c *Cluster) tolerance() int {
+	reachable := 0
+	for _, address := range c.coordinators {
+		if p := c.find(address); p != nil && p.running {
+			reachable++
+		}
+	}
+	least := min(c.copies-1, max(0, reachable-(len(c.coordinators)/2+1)), c.logTolerance(c.logs))
+	if len(c.old) > 0 {
+		least = min(least, c.logTolerance(c.old))
+	}
+	if c.sinceRecovery() >= dataAfter {
+		for _, s := range c.shards {
+			least = min(least, max(0, c.seen(s)-1))
+		}
+	}
+	for _, p := range c.processes {
+		if !p.running && p.Zone == c.maintenance {
+			return 0
+		}
+	}
+	return least
+}

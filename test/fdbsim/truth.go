@@ -1,0 +1,76 @@
+package fdbsim
+
+import "slices"
+
+// Lost are the shards of which no disk is left.
+func (c *Cluster) Lost() (n int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, s := range c.shards {
+		if c.disks(s, "") == 0 {
+			n++
+		}
+	}
+	return n
+}
+
+// disks counts the copies of a shard that are on a disk, whether its process runs or not, without one process.
+func (c *Cluster) disks(s *shard, without string) (n int) {
+	for _, p := range c.processes {
+		if disk, has := s.on[p.key()]; has && disk == p.disk && p.ID != without {
+			n++
+		}
+	}
+	return n
+}
+
+// WouldLose says what of the database has fewer copies than it is to have if a process is lost with its disk; "": nothing.
+func (c *Cluster) WouldLose(id string) string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	p := c.find(id)
+	if p == nil {
+		return ""
+	}
+	for _, s := range c.shards {
+		if disk, has := s.on[p.key()]; has && disk == p.disk && c.disks(s, id) < c.copies {
+			return "a shard has fewer copies"
+		}
+	}
+	if slices.Contains(c.old, p.key()) {
+		return "log servers of the generation before have one fewer"
+	}
+	if slices.Contains(c.coordinators, p.Address) {
+		return "a coordinator is lost"
+	}
+	return ""
+}
+
+// Excluded are the entries of the list of exclusions.
+func (c *Cluster) Excluded() []string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Clone(c.exclusions)
+}
+
+// Draining reports whether a process is excluded and has data.
+func (c *Cluster) Draining(id string) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	p := c.find(id)
+	return p != nil && c.draining(p)
+}
+
+// Coordinators are the addresses of the coordinators.
+func (c *Cluster) Coordinators() []string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Clone(c.coordinators)
+}
+
+// Commands are the commands that have changed something, or have tried to, in their order.
+func (c *Cluster) Commands() []string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Clone(c.calls)
+}
