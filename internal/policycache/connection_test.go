@@ -1,14 +1,21 @@
 package policycache
 
 import (
+	"context"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"usher.sh/usher/api/v1alpha1"
 	"usher.sh/usher/internal/eviction"
+	"usher.sh/usher/internal/snapshot"
+	"usher.sh/usher/internal/system"
 )
 
 func TestASystemIsOpenedAnewWhenWhatItRestsOnHasChanged(t *testing.T) {
@@ -100,6 +107,40 @@ func TestWhatIsMissingIsNamed(t *testing.T) {
 				t.Errorf("got  %s\nwant %s", got, test.want)
 			}
 		})
+	}
+}
+
+// A ConfigMap that the spec refers to is read from the policy's namespace, and one that has changed opens the system anew.
+func TestConfigMaps(t *testing.T) {
+	key := v1alpha1.ConfigMapKey{Name: "db-config", Key: "cluster-file"}
+	maps := map[snapshot.Key]*corev1.ConfigMap{}
+	k := &Observer{config: ObserverConfig{FDBCLI: "/fdbcli", ConfigMap: func(_ context.Context, key snapshot.Key) (*corev1.ConfigMap, error) {
+		if maps[key] == nil {
+			return nil, apierrors.NewNotFound(schema.GroupResource{Resource: "configmaps"}, key.Name)
+		}
+		return maps[key], nil
+	}}}
+	access := func() (system.Access, string, error) {
+		return k.access(t.Context(), &Source{Namespace: "db"}, system.References{ConfigMaps: []v1alpha1.ConfigMapKey{key}})
+	}
+	want := `the ConfigMap "db-config", which the policy refers to, does not exist in namespace db: create it, or name another in the policy`
+	if _, _, err := access(); err == nil || err.Error() != want {
+		t.Errorf("got %v, want %s", err, want)
+	}
+	at := snapshot.Key{Namespace: "db", Name: "db-config"}
+	maps[at] = &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "db-config", ResourceVersion: "1"}}
+	want = `the ConfigMap "db-config", which the policy refers to, has no entry "cluster-file": add it, or name another in the policy`
+	if _, _, err := access(); err == nil || err.Error() != want {
+		t.Errorf("got %v, want %s", err, want)
+	}
+	maps[at].Data = map[string]string{"cluster-file": "a:b@10.0.0.1:4500"}
+	found, version, err := access()
+	if err != nil || found.ConfigMaps[key] != "a:b@10.0.0.1:4500" || found.FDBCLI != "/fdbcli" {
+		t.Errorf("%+v %v", found, err)
+	}
+	maps[at].ResourceVersion = "2"
+	if _, next, err := access(); err != nil || next == version {
+		t.Errorf("a ConfigMap that has changed has version %q, and had %q: %v", next, version, err)
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"usher.sh/usher/api/v1alpha1"
@@ -34,6 +35,32 @@ func TestPolicySchema(t *testing.T) {
 		"no patience":           {change: func(s *v1alpha1.EvictionPolicySpec) { s.Evidence.Timeout.Duration = time.Millisecond }, want: "must be from 1s to 30s"},
 		"to be tried":           {change: func(s *v1alpha1.EvictionPolicySpec) { s.Mode = v1alpha1.ModeAudit }},
 		"no mode that there is": {change: func(s *v1alpha1.EvictionPolicySpec) { s.Mode = "Disabled" }, want: "spec.mode: Unsupported value"},
+		"FoundationDB":          {change: foundationDB(nil)},
+		"… in a hurry":          {change: foundationDB(func(s *v1alpha1.EvictionPolicySpec) { s.Evidence = v1alpha1.EvidenceLimits{} }), want: "system foundationdb needs evidence.timeout of at least 15s"},
+		"… of no version": {
+			change: foundationDB(func(s *v1alpha1.EvictionPolicySpec) { s.System.FoundationDB.Version = "latest" }), want: "spec.system.foundationdb.version",
+		},
+		"… of no redundancy": {
+			change: foundationDB(func(s *v1alpha1.EvictionPolicySpec) { s.System.FoundationDB.Redundancy = "five" }), want: "spec.system.foundationdb.redundancy",
+		},
+		"… without a file": {
+			change: foundationDB(func(s *v1alpha1.EvictionPolicySpec) { s.System.FoundationDB.ClusterFile.ConfigMap = nil }), want: "spec.system.foundationdb.clusterFile",
+		},
+		"… with two": {
+			change: foundationDB(func(s *v1alpha1.EvictionPolicySpec) {
+				s.System.FoundationDB.ClusterFile.Secret = &v1alpha1.SecretKey{Name: "db", Key: "file"}
+			}), want: "spec.system.foundationdb.clusterFile",
+		},
+		"… lost at once": {
+			change: foundationDB(func(s *v1alpha1.EvictionPolicySpec) {
+				s.System.FoundationDB.Waits.Missing = &metav1.Duration{Duration: time.Second}
+			}), want: "must be from 1m to 1h",
+		},
+		"… without a wait": {
+			change: foundationDB(func(s *v1alpha1.EvictionPolicySpec) {
+				s.System.FoundationDB.Waits.ExcludeAfterRecovery = &metav1.Duration{}
+			}),
+		},
 		"a Service":             {change: behind("db-0")},
 		"a Service of a domain": {change: behind("db.example.com/x"), want: "service.name"},
 	} {
@@ -54,5 +81,18 @@ func TestPolicySchema(t *testing.T) {
 func behind(service string) func(*v1alpha1.EvictionPolicySpec) {
 	return func(s *v1alpha1.EvictionPolicySpec) {
 		s.System.HTTP.Endpoints, s.System.HTTP.Service = nil, &v1alpha1.Service{Name: service, Port: 1}
+	}
+}
+
+// foundationDB is a policy of FoundationDB that is as it should be, but for a change.
+func foundationDB(change func(*v1alpha1.EvictionPolicySpec)) func(*v1alpha1.EvictionPolicySpec) {
+	return func(s *v1alpha1.EvictionPolicySpec) {
+		s.System = v1alpha1.System{FoundationDB: &v1alpha1.FoundationDB{
+			ClusterFile: v1alpha1.ClusterFile{ConfigMap: &v1alpha1.ConfigMapKey{Name: "db-config", Key: "cluster-file"}}, Version: "7.3.63", Redundancy: v1alpha1.RedundancyDouble,
+		}}
+		s.Evidence = v1alpha1.EvidenceLimits{MaxAge: metav1.Duration{Duration: 30 * time.Second}, Timeout: metav1.Duration{Duration: 20 * time.Second}}
+		if change != nil {
+			change(s)
+		}
 	}
 }

@@ -10,7 +10,7 @@ import (
 // How long things take.
 const (
 	incompleteFor   = 3 * time.Second  // of a recovery: the status says little
-	rolesAfter      = 2 * time.Second  // of a recovery: no process has the role storage before
+	rolesAfter      = 2 * time.Second  // of a recovery: no process has the role storage before, and some not for seconds more
 	dataAfter       = 12 * time.Second // of a recovery: how the data is is not known before
 	fullyAfter      = 10 * time.Second // of a recovery: the log servers of the generation before are still needed
 	localityAfter   = 3 * time.Second  // of a process' start: it is in the status without locality
@@ -29,6 +29,7 @@ type Process struct {
 	disk    int // changes when it is lost
 	running bool
 	since   time.Time // of running, or of not running
+	hidden  bool
 }
 
 // Shard is a piece of the data.
@@ -55,6 +56,7 @@ type Cluster struct {
 	maintainedTo time.Time
 	ticks        int
 	calls        []string
+	loses, mute  bool
 }
 
 var redundancy = map[int]string{1: "single", 2: "double", 3: "triple"}
@@ -179,6 +181,15 @@ func (c *Cluster) Start(id string) {
 	if p := c.find(id); p != nil && !p.running {
 		p.running, p.since = true, c.now
 		c.recover()
+	}
+}
+
+// Hide has a process that runs be absent from the status.
+func (c *Cluster) Hide(id string, hidden bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if p := c.find(id); p != nil {
+		p.hidden = hidden
 	}
 }
 

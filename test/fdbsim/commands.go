@@ -48,6 +48,10 @@ func (c *Cluster) Run(ctx context.Context, file, command string) (foundationdb.O
 	case "status":
 		out.Out = c.document()
 	case "getrange":
+		if c.mute {
+			out.Err = "ERROR: Operation aborted because the transaction timed out (1031)\n"
+			break
+		}
 		out.Out = c.inProgress()
 	case "exclude":
 		c.exclude(&out, words[1:])
@@ -63,7 +67,24 @@ func (c *Cluster) Run(ctx context.Context, file, command string) (foundationdb.O
 	default:
 		out.Err = "ERROR: Unknown command `" + words[0] + "'. Try `help'?\n"
 	}
+	if c.loses && slices.Contains([]string{"exclude", "include", "coordinators"}, words[0]) {
+		return foundationdb.Output{}, fmt.Errorf("fdbcli has not ended: %w", context.DeadlineExceeded)
+	}
 	return out, nil
+}
+
+// LoseAnswers has commands that change something take effect, and not be answered.
+func (c *Cluster) LoseAnswers(lost bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.loses = lost
+}
+
+// Mute has the list of exclusions in progress fail.
+func (c *Cluster) Mute(mute bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.mute = mute
 }
 
 // latency is how long a status takes: it waits for what is freshly dead.
@@ -109,7 +130,7 @@ func (c *Cluster) exclude(out *foundationdb.Output, words []string) {
 		case notIP != nil && notAddress != nil && !strings.HasPrefix(entry, "locality_"):
 			out.Err += "ERROR: '" + entry + "' is neither a valid network endpoint address nor a locality\n"
 			return
-		case c.freshlyDead():
+		case c.unmeasured():
 			out.Err += "ERROR: Could not calculate the impact of this exclude on the total available space in the cluster.\nPlease try the exclude again in 30 seconds.\nType `exclude FORCE failed <ADDRESS...>' to exclude without performing safety checks.\n"
 			return
 		}
@@ -119,8 +140,9 @@ func (c *Cluster) exclude(out *foundationdb.Output, words []string) {
 	}
 }
 
-func (c *Cluster) freshlyDead() bool {
-	return slices.ContainsFunc(c.processes, func(p *Process) bool { return !p.running && c.now.Sub(p.since) < 4*time.Second })
+// unmeasured reports whether it is not known how much room the cluster has: moments after a recovery, and after a process has ended.
+func (c *Cluster) unmeasured() bool {
+	return c.sinceRecovery() < incompleteFor || slices.ContainsFunc(c.processes, func(p *Process) bool { return !p.running && c.now.Sub(p.since) < goneAfter })
 }
 
 func (c *Cluster) include(words []string) {

@@ -84,8 +84,8 @@ func (c *Cluster) cluster() object {
 
 func (c *Cluster) members(since time.Duration) object {
 	all := object{}
-	for _, p := range c.processes {
-		if !p.running && c.now.Sub(p.since) >= goneAfter {
+	for i, p := range c.processes {
+		if p.hidden || !p.running && c.now.Sub(p.since) >= goneAfter {
 			continue
 		}
 		doc := object{"address": p.Address, "class_type": p.Class, "class_source": "command_line", "version": "7.3.79", "degraded": false}
@@ -96,7 +96,7 @@ func (c *Cluster) members(since time.Duration) object {
 			}
 			doc["locality"], doc["fault_domain"] = locality, p.Zone
 		}
-		doc["excluded"], doc["roles"] = c.excluded(p), c.roles(p, since)
+		doc["excluded"], doc["roles"] = c.excluded(p), c.roles(p, since-time.Duration(i%6)*time.Second)
 		if p.Zone == c.maintenance {
 			doc["under_maintenance"] = true
 		}

@@ -37,8 +37,8 @@ func (c *Cluster) WouldLose(id string) string {
 			return "a shard has fewer copies"
 		}
 	}
-	if slices.Contains(c.old, p.key()) {
-		return "log servers of the generation before have one fewer"
+	if slices.Contains(c.old, p.key()) || slices.Contains(c.logs, p.key()) {
+		return "a generation of log servers has one fewer"
 	}
 	if slices.Contains(c.coordinators, p.Address) {
 		return "a coordinator is lost"
@@ -73,4 +73,18 @@ func (c *Cluster) Commands() []string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return slices.Clone(c.calls)
+}
+
+// Size is how many processes there are.
+func (c *Cluster) Size() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.processes)
+}
+
+// Spare reports whether the cluster can do without one of its processes: the copies and the coordinators have zones left.
+func (c *Cluster) Spare() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.processes) > max(c.copies, len(c.coordinators))
 }

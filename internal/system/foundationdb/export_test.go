@@ -1,4 +1,13 @@
 package foundationdb
 
+// InProgress is the command that lists what is excluded and still has data.
+const InProgress = inProgress
+
 // Program is fdbcli at a path.
 func Program(path string) CLI { return program{path} }
+
+// Failed is what a command has failed with.
+func (o Output) Failed() error { return o.failed() }
+
+// Draining is what the answer to InProgress lists.
+func (o Output) Draining() ([]string, error) { return o.draining() }

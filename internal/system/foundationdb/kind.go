@@ -6,6 +6,7 @@ import (
 
 	"usher.sh/usher/api/v1alpha1"
 	"usher.sh/usher/internal/expression"
+	"usher.sh/usher/internal/replacement"
 	"usher.sh/usher/internal/system"
 )
 
@@ -42,6 +43,7 @@ func Kind() system.Kind {
 			return does, known
 		},
 		ReportFacts: []string{"reports"},
+		Succession:  func(*v1alpha1.System) system.Succession { return system.Succession{Order: replacement.BySteps} },
 		Open:        Open,
 	}
 }

@@ -52,7 +52,7 @@ func (c *cluster) unexcludable(v *view, id, role string, processes []*status.Pro
 	}
 	need, known := v.Copies()
 	if !known {
-		return fmt.Sprintf("the redundancy mode %q is none that Usher knows", text.Name(v.Cluster.Configuration.Redundancy))
+		return fmt.Sprintf("the redundancy mode %s is none that Usher knows", text.Name(v.Cluster.Configuration.Redundancy))
 	}
 	if v.unlisted != "" {
 		return "which exclusions are in progress is not known: " + v.unlisted

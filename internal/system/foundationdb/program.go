@@ -77,7 +77,7 @@ func (p program) run(ctx context.Context, dir string, args ...string) (Output, e
 	cmd.Dir, cmd.Env, cmd.Stdout, cmd.Stderr, cmd.WaitDelay = dir, []string{}, out, stderr, lastWords
 	inOwnGroup(cmd)
 	err := cmd.Run()
-	wrote := Output{Out: out.String(), Err: stderr.String()}
+	wrote := Output{Out: out.kept.String(), Err: stderr.kept.String()}
 	ended, _ := errors.AsType[*exec.ExitError](err)
 	switch cause := context.Cause(ctx); {
 	case errors.Is(cause, errTooMuch):
@@ -94,10 +94,9 @@ func (p program) run(ctx context.Context, dir string, args ...string) (Output, e
 
 var errTooMuch = fmt.Errorf("fdbcli has written more than %d MiB", maxOutput>>20)
 
-// limited keeps what is written to it, up to a limit, at which it ends what writes.
+// limited keeps what is written to it, up to a limit, at which it ends what writes. The buffer is no embedded one: its ReadFrom would know no limit.
 type limited struct {
-	bytes.Buffer
-
+	kept bytes.Buffer
 	rest int
 	full context.CancelCauseFunc
 }
@@ -108,5 +107,5 @@ func (l *limited) Write(p []byte) (int, error) {
 		return 0, errTooMuch
 	}
 	l.rest -= len(p)
-	return l.Buffer.Write(p)
+	return l.kept.Write(p)
 }

@@ -1,9 +1,13 @@
 package foundationdb_test
 
 import (
+	"cmp"
 	"context"
+	"fmt"
 	"os"
 	"slices"
+	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -26,7 +30,8 @@ type site interface {
 	kill(id string)
 	start(id string)
 	address(i int) string
-	byHand(t *testing.T, command string)
+	// byHand runs a command of a person's, and reports whether fdbcli has not refused it.
+	byHand(t *testing.T, command string) bool
 	// pass lets a moment go by.
 	pass(ctx context.Context)
 }
@@ -41,11 +46,13 @@ func (s simulated) start(id string)               { s.Start(id) }
 func (s simulated) address(i int) string          { return s.Find("p" + string(rune('0'+i))).Address }
 func (s simulated) pass(context.Context)          { s.Advance(time.Second) }
 
-func (s simulated) byHand(t *testing.T, command string) {
+func (s simulated) byHand(t *testing.T, command string) bool {
 	t.Helper()
-	if _, err := s.Run(t.Context(), s.ClusterFile(), command); err != nil {
+	out, err := s.Run(t.Context(), s.ClusterFile(), command)
+	if err != nil {
 		t.Fatal(err)
 	}
+	return out.Failed() == nil
 }
 
 type realSite struct{ *fdbreal.Cluster }
@@ -70,11 +77,10 @@ func (r realSite) clusterFile(t *testing.T) string {
 	return string(data)
 }
 
-func (r realSite) byHand(t *testing.T, command string) {
+func (r realSite) byHand(t *testing.T, command string) bool {
 	t.Helper()
-	if out, err := r.FDBCLI(t.Context(), command); err != nil {
-		t.Fatalf("%s: %v %s", command, err, out)
-	}
+	out, err := r.FDBCLI(t.Context(), command)
+	return err == nil && !strings.Contains(out, "ERROR")
 }
 
 // bench is a policy's view of a site: every process a member with a pod of its name.
@@ -98,31 +104,43 @@ var fileKey = v1alpha1.ConfigMapKey{Name: "db-config", Key: "cluster-file"}
 
 func newBench(t *testing.T, s site, n int, w v1alpha1.FoundationDBWaits) *bench {
 	t.Helper()
+	return newBenchOf(t, s, n, v1alpha1.FoundationDB{Waits: w})
+}
+
+func newBenchOf(t *testing.T, s site, n int, own v1alpha1.FoundationDB) *bench {
+	t.Helper()
+	own.ClusterFile, own.Version = v1alpha1.ClusterFile{ConfigMap: &fileKey}, cmp.Or(own.Version, "7.3.63")
 	b := &bench{t: t, site: s, roles: map[string]string{}}
 	for i := range n {
 		b.ids = append(b.ids, "p"+string(rune('1'+i)))
 	}
-	spec := &v1alpha1.EvictionPolicySpec{System: v1alpha1.System{FoundationDB: &v1alpha1.FoundationDB{
-		ClusterFile: v1alpha1.ClusterFile{ConfigMap: &fileKey}, Version: "7.3.63", Waits: w,
-	}}}
-	for _, role := range []string{"foundationdb-storage", "foundationdb-log", "foundationdb-stateless"} {
-		spec.Members = append(spec.Members, v1alpha1.MemberSelector{Role: role, Selector: metav1.LabelSelector{MatchLabels: map[string]string{"role": role}}})
-	}
-	kind := foundationdb.Kind()
-	roles, err := eviction.ParseRoles(kind.Roles)
-	if err != nil {
+	var err error
+	if b.policy, err = compiled(); err != nil {
 		t.Fatal(err)
 	}
-	var problems []eviction.Problem
-	if b.policy, problems = eviction.Compile(spec, roles, kind.Declaration(&spec.System)); len(problems) > 0 {
-		t.Fatal(problems)
-	}
 	access := system.Access{Timeout: time.Minute, Loopback: true, ConfigMaps: map[v1alpha1.ConfigMapKey]string{fileKey: s.clusterFile(t)}}
-	if b.system, err = foundationdb.Over(s.cli(), s.now, &spec.System, access); err != nil {
+	if b.system, err = foundationdb.Over(s.cli(), s.now, &v1alpha1.System{FoundationDB: &own}, access); err != nil {
 		t.Fatal(err)
 	}
 	return b
 }
+
+// compiled is the policy.
+var compiled = sync.OnceValues(func() (*eviction.Policy, error) {
+	kind, spec := foundationdb.Kind(), &v1alpha1.EvictionPolicySpec{System: v1alpha1.System{FoundationDB: &v1alpha1.FoundationDB{}}}
+	for _, role := range []string{"foundationdb-storage", "foundationdb-log", "foundationdb-stateless"} {
+		spec.Members = append(spec.Members, v1alpha1.MemberSelector{Role: role, Selector: metav1.LabelSelector{MatchLabels: map[string]string{"role": role}}})
+	}
+	roles, err := eviction.ParseRoles(kind.Roles)
+	if err != nil {
+		return nil, err
+	}
+	policy, problems := eviction.Compile(spec, roles, kind.Declaration(&spec.System))
+	if len(problems) > 0 {
+		return nil, fmt.Errorf("%v", problems)
+	}
+	return policy, nil
+})
 
 func (b *bench) role(id string) string {
 	if role := b.roles[id]; role != "" {
@@ -172,6 +190,12 @@ func (b *bench) prepare(id, name string, job eviction.Job) (eviction.Job, error)
 
 func (b *bench) undo(id, name string, job eviction.Job) (eviction.Undone, error) {
 	return b.system.Undo(b.t.Context(), eviction.Preparation{Name: name, Namespace: "db", Member: b.ref(id), Job: job})
+}
+
+// byHand has a person's command accepted.
+func (b *bench) byHand(command string) {
+	b.t.Helper()
+	b.until("fdbcli accepts "+command, func() bool { return b.site.byHand(b.t, command) })
 }
 
 // patience is how long anything may take that a cluster does by itself.

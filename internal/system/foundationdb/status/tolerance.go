@@ -27,7 +27,7 @@ func (s *Status) NotTolerant(least string) string {
 	need, known := s.Copies()
 	switch {
 	case !known:
-		return fmt.Sprintf("the redundancy mode %q is none of single, double, triple and three_data_hall", text.Name(mode))
+		return fmt.Sprintf("the redundancy mode %s is none of single, double, triple and three_data_hall", text.Name(mode))
 	case copies[least] > need:
 		return fmt.Sprintf("the redundancy mode is %s, and the policy asks for %s", mode, least)
 	}

@@ -1,0 +1,87 @@
+package foundationdb
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"usher.sh/usher/internal/system/foundationdb/status"
+)
+
+func TestWordsOfFDBCLI(t *testing.T) {
+	list := Output{Out: "\nRange limited to 10000 keys\n`\\xff\\xff/management/in_progress_exclusion/127.0.0.14:14504' is `'\n`\\xff\\xff/management/in_progress_exclusion/[::1]:4500' is `'\n\n"}
+	if all, err := list.draining(); err != nil || !slices.Equal(all, []string{"127.0.0.14:14504", "[::1]:4500"}) {
+		t.Errorf("%v %v", all, err)
+	}
+	if all, err := (Output{Out: "\nRange limited to 10000 keys\n\n"}).draining(); err != nil || len(all) != 0 {
+		t.Errorf("none: %v %v", all, err)
+	}
+	for _, out := range []Output{
+		{},
+		{Err: "ERROR: Transaction timed out (1031)"},
+		{Out: "Type `help' for help"},
+		{Out: "Range limited to 10000 keys\n" + strings.Repeat("`\\xff\\xff/management/in_progress_exclusion/127.0.0.14:14504' is `'\n", listLimit)},
+	} {
+		if all, err := out.draining(); err == nil {
+			t.Errorf("%.100v lists %v", out, all)
+		}
+	}
+	if v, err := (Output{Out: "FoundationDB CLI 7.3 (v7.3.79)\nsource version 0074653ee0113fc39da0fa088b056c7210ab3191\n"}).version(); err != nil || v != "7.3.79" {
+		t.Errorf("%q %v", v, err)
+	}
+	if v, err := (Output{Out: "GNU bash"}).version(); err == nil {
+		t.Errorf("it is of version %q", v)
+	}
+	for text, refused := range map[string]bool{
+		"ERROR: 'nonsense' is neither a valid network endpoint address nor a locality":                   true,
+		"  127.0.0.14:14504  ---- WARNING: Exclusion in progress! It is not safe to remove this process": false,
+		"": false,
+	} {
+		if err := (Output{Err: text}).failed(); (err != nil) != refused {
+			t.Errorf("%q: %v", text, err)
+		}
+	}
+}
+
+func FuzzDraining(f *testing.F) {
+	f.Add("\nRange limited to 10000 keys\n`\\xff\\xff/management/in_progress_exclusion/127.0.0.14:14504' is `'\n")
+	f.Fuzz(func(t *testing.T, out string) {
+		all, err := Output{Out: out}.draining()
+		if err != nil && (len(all) > 0 || strings.Contains(err.Error(), "\n") || len(err.Error()) > 400) {
+			t.Errorf("%v and %q", all, err)
+		}
+	})
+}
+
+func TestWhatIsExcludedByLocality(t *testing.T) {
+	for version, want := range map[string]bool{
+		"7.1.41": false, "7.1.42": true, "7.1.57": true, "7.2.9": false, "7.3.25": false, "7.3.26": true, "7.3.79": true, "7.4.1": true, "8.0.0": true, "6.3.24": false, "": false,
+	} {
+		if byLocality(version) != want {
+			t.Errorf("%s: %t", version, !want)
+		}
+	}
+	named := func(id string) []*status.Process {
+		return []*status.Process{{Address: "10.0.0.2:4501:tls", Locality: map[string]string{"instance_id": id}}, {Address: "10.0.0.2:4500", Locality: map[string]string{"instance_id": id}}}
+	}
+	for name, test := range map[string]struct {
+		version string
+		of      []*status.Process
+		want    []string
+	}{
+		"by its id":                {"7.3.63", named("storage-1"), []string{"locality_instance_id:storage-1"}},
+		"by its IP":                {"7.1.30", named("storage-1"), []string{"10.0.0.2"}},
+		"without an id":            {"7.3.63", named(""), []string{"10.0.0.2"}},
+		"an id that is a command":  {"7.3.63", named("x;kill"), nil},
+		"an id with a blank":       {"7.3.63", named("x all"), nil},
+		"an id like an option":     {"7.3.63", named("-x"), nil},
+		"an address that is none":  {"7.1.30", []*status.Process{{Address: "all:1"}}, nil},
+		"no address while it runs": {"7.1.30", []*status.Process{{}}, nil},
+	} {
+		c := &cluster{version: test.version}
+		got, err := c.entries(test.of)
+		if !slices.Equal(got, test.want) || (err == nil) != (test.want != nil) {
+			t.Errorf("%s: %v, %v", name, got, err)
+		}
+	}
+}

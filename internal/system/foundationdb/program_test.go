@@ -1,0 +1,91 @@
+package foundationdb
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// script is a program in fdbcli's place.
+func script(t *testing.T, text string) program {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "fdbcli")
+	if err := os.WriteFile(path, []byte("#!/bin/sh\n"+text+"\n"), 0o700); err != nil { //nolint:gosec // it is to be run
+		t.Fatal(err)
+	}
+	return program{path}
+}
+
+func TestRunsOfFDBCLI(t *testing.T) {
+	t.Setenv("USHER_TEST_SECRET", "hidden")
+	out, err := script(t, `echo "$USHER_TEST_SECRET|$#|$9"; pwd; echo problem >&2; echo moved > "$2"; exit 3`).Run(t.Context(), "a:b@10.0.0.1:1\n", `status json; $(id) 'x'`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.Split(out.Out, "\n")
+	if lines[0] != `|9|`+`status json; $(id) 'x'` {
+		t.Errorf("it was run with %q", lines[0])
+	}
+	if out.ClusterFile != "moved\n" || out.Err != "problem\n" {
+		t.Errorf("%+v", out)
+	}
+	if _, err := os.Stat(lines[1]); !os.IsNotExist(err) {
+		t.Errorf("its directory %s is left: %v", lines[1], err)
+	}
+	for name, test := range map[string]struct{ program, want string }{
+		"nothing said":        {"exit 1", "fdbcli says nothing and has ended with exit status 1"},
+		"more than there may": {"while :; do printf '%65536s' x; done", "fdbcli has written more than 32 MiB"},
+	} {
+		if _, err := script(t, test.program).Run(t.Context(), "", "status"); err == nil || err.Error() != test.want {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if _, err := (program{"/nowhere/fdbcli"}).Run(t.Context(), "", "status"); err == nil || !strings.Contains(err.Error(), "running fdbcli: ") {
+		t.Errorf("a program that is not there: %v", err)
+	}
+	if _, err := (program{}).Run(t.Context(), "", "status"); err == nil || !strings.Contains(err.Error(), "give it the program's path with --fdbcli") {
+		t.Errorf("no program: %v", err)
+	}
+}
+
+// What a program has started ends with it, also where it holds its output open.
+func TestARunThatDoesNotEnd(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "pid")
+	if err := syscall.Mkfifo(file, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	done := make(chan error, 1)
+	go func() {
+		_, err := script(t, `sleep 1000 & echo $! > `+file+`; wait`).Run(ctx, "", "status")
+		done <- err
+	}()
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cancel()
+	if err := <-done; err == nil || !strings.Contains(err.Error(), "fdbcli has not ended") {
+		t.Errorf("%v", err)
+	}
+	pid, err := strconv.Atoi(strings.TrimSpace(string(text)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for running(pid) && t.Context().Err() == nil {
+		runtime.Gosched() // it was killed, and ends any moment
+	}
+}
+
+// running reports whether a process has not ended; one that has and was not waited for has.
+func running(pid int) bool {
+	stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+	return err == nil && !strings.Contains(string(stat), ") Z ")
+}

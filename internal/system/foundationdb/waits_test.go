@@ -1,0 +1,181 @@
+package foundationdb_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"usher.sh/usher/api/v1alpha1"
+	"usher.sh/usher/internal/eviction"
+	"usher.sh/usher/internal/system/foundationdb"
+	"usher.sh/usher/test/fdbsim"
+)
+
+// With the defaults of the API nothing is excluded within two minutes of a recovery, and nothing included within ten.
+func TestWaitsAfterARecovery(t *testing.T) {
+	sim := fdbsim.New(5, 2)
+	b := newBench(t, simulated{sim}, 5, v1alpha1.FoundationDBWaits{})
+	sim.Recover()
+	sim.Advance(119 * time.Second)
+	if v := b.evict("p5"); needs(v, foundationdb.Exclude) || !strings.Contains(v.Blockers[0].Remedy, "the last recovery was 119 s ago, and 120 s must pass") {
+		t.Errorf("%+v", v.Blockers)
+	}
+	if _, err := b.prepare("p5", foundationdb.Exclude, eviction.Job{}); err == nil {
+		t.Error("it is excluded too soon")
+	}
+	sim.Advance(time.Second)
+	job, err := b.prepare("p5", foundationdb.Exclude, eviction.Job{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	sim.Advance(599 * time.Second)
+	if undone, err := b.undo("p5", foundationdb.Exclude, job); err == nil || undone.Done {
+		t.Errorf("it is included too soon: %+v", undone)
+	}
+	sim.Advance(time.Second)
+	if undone, err := b.undo("p5", foundationdb.Exclude, job); err != nil || undone.Done || len(sim.Excluded()) != 0 {
+		t.Errorf("it is not included: %+v %v", undone, err)
+	}
+	sim.Advance(time.Minute)
+	if undone, err := b.undo("p5", foundationdb.Exclude, job); err != nil || !undone.Done || undone.Left != "" {
+		t.Errorf("it was seen to be included: %+v %v", undone, err)
+	}
+}
+
+// Of the members of one role, one that is missed may be about to come back for five minutes; then it counts against what the redundancy allows for.
+func TestWaitsForTheMissing(t *testing.T) {
+	for _, test := range []struct {
+		name    string
+		copies  int
+		role    string        // of the missing
+		missing time.Duration // so long
+		waits   string        // "": it is excluded
+	}{
+		{"double, just missed", 2, "foundationdb-storage", 4 * time.Minute, "counts as lost after 300 s"},
+		{"double, lost", 2, "foundationdb-storage", 10 * time.Minute, "others are on their way out, as many as double redundancy allows at once"},
+		{"triple, just missed", 3, "foundationdb-storage", 4 * time.Minute, "counts as lost after 300 s"},
+		{"triple, lost", 3, "foundationdb-storage", 10 * time.Minute, ""},
+		{"another role", 2, "foundationdb-log", 4 * time.Minute, ""},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			sim := fdbsim.New(7, test.copies)
+			b := newBench(t, simulated{sim}, 7, v1alpha1.FoundationDBWaits{})
+			b.roles["p7"] = test.role
+			sim.Kill("p7")
+			sim.Advance(time.Minute)
+			b.observe()
+			sim.Advance(test.missing)
+			_, err := b.prepare("p6", foundationdb.Exclude, eviction.Job{})
+			if (err == nil) != (test.waits == "") || err != nil && !strings.Contains(err.Error(), test.waits) {
+				t.Errorf("%v", err)
+			}
+		})
+	}
+}
+
+// A call whose answer is lost is known to be Usher's own by the process that has made it.
+func TestAnExclusionWhoseAnswerWasLost(t *testing.T) {
+	sim := fdbsim.New(5, 2)
+	b := newBench(t, simulated{sim}, 5, waits(0, 0, time.Minute))
+	sim.LoseAnswers(true)
+	if job, err := b.prepare("p5", foundationdb.Exclude, eviction.Job{}); err == nil || job.ID != "" {
+		t.Errorf("%+v %v", job, err)
+	}
+	sim.LoseAnswers(false)
+	sim.Advance(time.Minute)
+	if job, err := b.prepare("p5", foundationdb.Exclude, eviction.Job{}); err != nil || job != (eviction.Job{ID: "locality_instance_id:p5"}) {
+		t.Errorf("%+v %v", job, err)
+	}
+	// Another process does not know.
+	other := newBench(t, simulated{sim}, 5, waits(0, 0, time.Minute))
+	if job, err := other.prepare("p5", foundationdb.Exclude, eviction.Job{}); err != nil || job != (eviction.Job{ID: "locality_instance_id:p5", Found: true}) {
+		t.Errorf("%+v %v", job, err)
+	}
+}
+
+// A class and a role of a policy are claims: what has data leaves as what has data.
+func TestAStatelessMemberWithData(t *testing.T) {
+	sim := fdbsim.New(5, 2)
+	b := newBench(t, simulated{sim}, 5, waits(0, 0, time.Minute))
+	b.roles["p5"] = "foundationdb-stateless"
+	if v := b.evict("p5"); len(v.Blockers) != 1 || v.Blockers[0].Reason != "HoldsData" {
+		t.Errorf("%+v", v.Blockers)
+	}
+}
+
+// The redundancy that the policy asks for is the least.
+func TestLowerRedundancy(t *testing.T) {
+	sim := fdbsim.New(7, 2)
+	b := newBenchOf(t, simulated{sim}, 7, v1alpha1.FoundationDB{Redundancy: v1alpha1.RedundancyTriple})
+	if why := b.observe().System["notTolerant"]; why != "the redundancy mode is double, and the policy asks for triple" {
+		t.Errorf("%v", why)
+	}
+}
+
+// fdbcli speaks the protocol of its own minor version only.
+func TestAnotherVersionOfFDBCLI(t *testing.T) {
+	sim := fdbsim.New(5, 2)
+	b := newBenchOf(t, simulated{sim}, 5, v1alpha1.FoundationDB{Version: "7.1.57"})
+	if said := b.observe().Error; !strings.HasPrefix(said, "the manager's fdbcli is of version 7.3.79, and the cluster runs 7.1.57") {
+		t.Errorf("%q", said)
+	}
+}
+
+// Roles do not tell that data is gone: for seconds after a recovery a process that is full of data has none.
+func TestAMemberIsEmptyWhenTheListSaysSo(t *testing.T) {
+	sim := fdbsim.New(5, 2)
+	b := newBench(t, simulated{sim}, 5, waits(0, 0, time.Minute))
+	if _, err := b.prepare("p5", foundationdb.Exclude, eviction.Job{}); err != nil {
+		t.Fatal(err)
+	}
+	bare := false
+	for range 120 {
+		sim.Advance(time.Second)
+		facts := b.observe().Members["p5"]
+		roles, known := facts["roles"].([]string)
+		bare = bare || known && len(roles) == 0 && sim.Draining("p5")
+		if facts["empty"] == true && sim.Draining("p5") {
+			t.Fatalf("it is empty, and has data: %v", facts)
+		}
+	}
+	if !bare {
+		t.Error("it was never without roles while it had data: the case is none")
+	}
+	sim.Mute(true)
+	if facts := b.observe().Members["p5"]; facts["empty"] != false || facts["hasData"] != nil {
+		t.Errorf("the list is not known, and it is empty: %v", facts)
+	}
+	if v := b.evict("p4"); needs(v, foundationdb.Exclude) {
+		t.Error("another would be excluded while it is not known which exclusions are in progress")
+	}
+}
+
+// As many zones as there are copies are left.
+func TestZonesThatAreLeft(t *testing.T) {
+	sim := fdbsim.New(3, 2)
+	b := newBench(t, simulated{sim}, 3, waits(0, 0, time.Minute))
+	if _, err := b.prepare("p3", foundationdb.Exclude, eviction.Job{}); err != nil {
+		t.Fatal(err)
+	}
+	sim.Advance(5 * time.Minute)
+	if _, err := b.prepare("p2", foundationdb.Exclude, eviction.Job{}); err == nil || !strings.Contains(err.Error(), "without it 1 zones may hold data, and 2 are needed") {
+		t.Errorf("%v", err)
+	}
+}
+
+// A process that is not in the status for seconds runs, and has all that it had.
+func TestAProcessThatIsOutOfSight(t *testing.T) {
+	sim := fdbsim.New(5, 2)
+	b := newBench(t, simulated{sim}, 5, waits(0, 0, time.Minute))
+	sim.Hide("p5", true)
+	for range 30 {
+		if v := b.evict("p5"); len(v.Blockers) != 1 || v.Blockers[0].Reason != "NotEmpty" {
+			t.Fatalf("%v: %+v", v.Answer, v.Blockers)
+		}
+		sim.Advance(time.Second)
+	}
+	sim.Hide("p5", false)
+	if facts := b.observe().Members["p5"]; facts["missingSeconds"] != int64(0) {
+		t.Errorf("it is missing still: %v", facts)
+	}
+}
