@@ -22,6 +22,9 @@ STAMPS   = $(if $(RELEASE),-X usher.sh/usher/internal/cli.stamped=$(RELEASE) -X 
 # The oldest Kubernetes that usher install accepts, and one in between; make test has the newest. They are pinned in lab/versions.
 OLDER_KUBERNETES := 1.33 1.30
 
+# The programs of a real FoundationDB, which some tests run where they are there. .ci/run unpacks them.
+export FDB_BIN ?= $(lastword $(wildcard $(TOOLS)/foundationdb-*/bin))
+
 # Real nodes need root, so only root's tests need their programs.
 TEST_BINARIES := $(if $(filter 0,$(shell id -u)),--real)
 
