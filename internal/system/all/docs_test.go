@@ -86,6 +86,27 @@ func TestPageNamesEveryFactOfEtcd(t *testing.T) {
 	}
 }
 
+// So is every fact of FoundationDB, and the policies of its page can be used.
+func TestPageOfFoundationDB(t *testing.T) {
+	text, err := os.ReadFile("../../../docs/foundationdb.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if seen := usable(t, string(text)); seen != 2 {
+		t.Errorf("the page has %d policies", seen)
+	}
+	kind, _ := all.Kind(&v1alpha1.System{FoundationDB: &v1alpha1.FoundationDB{}})
+	for head, fields := range map[string][]expression.Field{"| `system.` |": kind.Schema.System, "| `member.` |": kind.Schema.Member} {
+		_, rows, _ := strings.Cut(string(text), head)
+		rows, _, _ = strings.Cut(rows, "\n\n")
+		for _, f := range fields {
+			if !strings.Contains(rows, "`"+f.Name+"`") {
+				t.Errorf("%s %s is not on the page", head, f.Name)
+			}
+		}
+	}
+}
+
 func TestPageNamesEveryFactOfWorkloads(t *testing.T) {
 	kind, _ := all.Kind(&v1alpha1.System{Kubernetes: &v1alpha1.Kubernetes{}})
 	_, section, _ := strings.Cut(page(t), "\n## Plain workloads\n")
