@@ -53,12 +53,19 @@ func (c *Cluster) Excluded() []string {
 	return slices.Clone(c.exclusions)
 }
 
-// Draining reports whether a process is excluded and has data.
-func (c *Cluster) Draining(id string) bool {
+// Draining reports whether a process with an instance_id is excluded and has data.
+func (c *Cluster) Draining(id string) bool { return c.DrainingProcesses(id) > 0 }
+
+// DrainingProcesses is how many processes with an instance_id are excluded and have data.
+func (c *Cluster) DrainingProcesses(id string) (n int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	p := c.find(id)
-	return p != nil && c.draining(p)
+	for _, p := range c.processes {
+		if p.ID == id && c.draining(p) {
+			n++
+		}
+	}
+	return n
 }
 
 // Coordinators are the addresses of the coordinators.

@@ -1,6 +1,7 @@
 package foundationdb_test
 
 import (
+	"context"
 	"strings"
 	"testing"
 	"time"
@@ -177,5 +178,47 @@ func TestAProcessThatIsOutOfSight(t *testing.T) {
 	sim.Hide("p5", false)
 	if facts := b.observe().Members["p5"]; facts["missingSeconds"] != int64(0) {
 		t.Errorf("it is missing still: %v", facts)
+	}
+}
+
+// A status takes seconds while a process is freshly dead. One that does not come in time says nothing, and keeps everything.
+func TestAStatusThatDoesNotComeInTime(t *testing.T) {
+	sim := fdbsim.New(5, 2)
+	b := newBench(t, simulated{sim}, 5, waits(0, 0, time.Minute))
+	sim.Kill("p5")
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+	defer cancel()
+	if evidence, err := b.system.Observe(ctx, nil); err == nil || !strings.HasPrefix(err.Error(), "reading the status: fdbcli has not ended") {
+		t.Errorf("%+v %v", evidence, err)
+	}
+	sim.Advance(30 * time.Second)
+	if evidence, err := b.system.Observe(ctx, nil); err != nil || evidence.System["problem"] != "" {
+		t.Errorf("%+v %v", evidence, err)
+	}
+}
+
+// Several processes of one id are one member, which is empty when all of them are.
+func TestAMemberOfTwoProcesses(t *testing.T) {
+	sim := fdbsim.New(5, 2)
+	b := newBench(t, simulated{sim}, 5, waits(0, 0, time.Minute))
+	sim.Add("p5", "z5")
+	sim.Advance(10 * time.Minute) // it gets data
+	if n := len(b.observe().Members["p5"]["addresses"].([]string)); n != 2 {
+		t.Fatalf("it has %d processes", n)
+	}
+	if _, err := b.prepare("p5", foundationdb.Exclude, eviction.Job{}); err != nil {
+		t.Fatal(err)
+	}
+	one := false
+	for range 300 {
+		sim.Advance(time.Second)
+		left := sim.DrainingProcesses("p5")
+		one = one || left == 1
+		if v := b.evict("p5"); v.Answer == eviction.Allowed && left > 0 {
+			t.Fatalf("it may leave while %d of its processes have data", left)
+		}
+	}
+	if v := b.evict("p5"); v.Answer != eviction.Allowed || !one {
+		t.Errorf("%v %+v; one of its processes was empty before the other: %t", v.Answer, v.Blockers, one)
 	}
 }
