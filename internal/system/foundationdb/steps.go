@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -40,6 +41,7 @@ func (c *cluster) exclude(ctx context.Context, v *view, step eviction.Preparatio
 	if problem := v.Problem(); problem != "" {
 		return eviction.Job{}, errors.New(problem)
 	}
+	c.forget(v)
 	processes := v.processes(c.roster.member(step.Member))
 	switch {
 	case len(processes) == 0:
@@ -47,8 +49,7 @@ func (c *cluster) exclude(ctx context.Context, v *view, step eviction.Preparatio
 	case excluded(processes) && step.Job.Own():
 		return step.Job, nil
 	case excluded(processes):
-		entries := v.exclusionsOf(processes)
-		return eviction.Job{ID: strings.Join(entries, separator), Found: !c.hasBegun(entries)}, nil
+		return c.found(v.exclusionsOf(processes)), nil
 	}
 	if why := c.unexcludable(v, step.Member.ID, step.Member.Role, processes, c.now()); why != "" {
 		return eviction.Job{}, errors.New(why)
@@ -57,7 +58,10 @@ func (c *cluster) exclude(ctx context.Context, v *view, step eviction.Preparatio
 	if err != nil {
 		return eviction.Job{}, fmt.Errorf("%w: %w", system.ErrTerminal, err)
 	}
-	entries = slices.DeleteFunc(entries, func(entry string) bool { return slices.Contains(v.Exclusions(), entry) })
+	listed := entries
+	if entries = without(entries, v.Exclusions()); len(entries) == 0 { // the list has them, and the processes do not show it yet
+		return c.found(listed), nil
+	}
 	c.begin(entries)
 	out, err := c.run(ctx, "exclude no_wait "+strings.Join(entries, " "))
 	if err == nil {
@@ -72,7 +76,7 @@ func (c *cluster) exclude(ctx context.Context, v *view, step eviction.Preparatio
 	return eviction.Job{ID: strings.Join(entries, separator)}, nil
 }
 
-// begin notes that exclusions are about to be asked for, hasBegun reports whether all of some were: they were not there before.
+// begin notes that exclusions are about to be asked for, hasBegun reports whether all of some were. They were not there before.
 func (c *cluster) begin(entries []string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -85,6 +89,23 @@ func (c *cluster) hasBegun(entries []string) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return !slices.ContainsFunc(entries, func(entry string) bool { return !c.begun[entry] })
+}
+
+// forget drops those that are not on the list: whoever excludes the same again is another client, until Usher does.
+func (c *cluster) forget(v *view) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	all := v.Exclusions()
+	maps.DeleteFunc(c.begun, func(entry string, _ bool) bool { return !slices.Contains(all, entry) })
+}
+
+// found is the job of exclusions that are there.
+func (c *cluster) found(entries []string) eviction.Job {
+	return eviction.Job{ID: strings.Join(entries, separator), Found: !c.hasBegun(entries)}
+}
+
+func without(entries, others []string) []string {
+	return slices.DeleteFunc(slices.Clone(entries), func(entry string) bool { return slices.Contains(others, entry) })
 }
 
 // separator stands between the entries of a job.
@@ -134,6 +155,7 @@ func (c *cluster) include(ctx context.Context, v *view, step eviction.Preparatio
 	if problem := v.Problem(); problem != "" {
 		return eviction.Undone{}, errors.New(problem)
 	}
+	c.forget(v)
 	if !step.Job.Own() {
 		return eviction.Undone{Done: true, Left: left(v.exclusionsOf(v.processes(c.roster.member(step.Member))))}, nil
 	}

@@ -41,6 +41,12 @@ func TestWaitsAfterARecovery(t *testing.T) {
 	if undone, err := b.undo("p5", foundationdb.Exclude, job); err != nil || !undone.Done || undone.Left != "" {
 		t.Errorf("it was seen to be included: %+v %v", undone, err)
 	}
+	// The next exclusion of the same is another client's.
+	b.byHand("exclude no_wait locality_instance_id:p5")
+	sim.Advance(time.Minute)
+	if again, err := b.prepare("p5", foundationdb.Exclude, eviction.Job{}); err != nil || again != (eviction.Job{ID: job.ID, Found: true}) {
+		t.Errorf("the exclusion of another client is %+v, %v", again, err)
+	}
 }
 
 // Of the members of one role, one that is missed may be about to come back for five minutes; then it counts against what the redundancy allows for.
