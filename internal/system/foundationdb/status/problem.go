@@ -8,11 +8,13 @@ import (
 	"usher.sh/usher/internal/text"
 )
 
-// incomplete are the messages of a cluster whose document does not have everything.
+// incomplete are the messages of client and cluster with a document that does not have everything that is used of it. That layers do not report, backup
+// agents for one, is none of them.
 var incomplete = []string{
-	"status_incomplete", "status_incomplete_timeout", "status_incomplete_cluster", "status_incomplete_coordinators", "status_incomplete_error",
-	"unreadable_configuration", "full_replication_timeout", "storage_servers_error", "log_servers_error", "layer_status_incomplete",
-	"unreachable_dataDistributor_worker", "unreachable_ratekeeper_worker", "unreachable_master_worker",
+	"status_incomplete", "status_incomplete_client", "status_incomplete_cluster", "status_incomplete_coordinators", "status_incomplete_error",
+	"status_incomplete_timeout", "unreadable_configuration", "full_replication_timeout", "storage_servers_error", "log_servers_error",
+	"database_availability_timeout", "unreachable_cluster_controller", "unreachable_cluster_controller_worker", "unreachable_dataDistributor_worker",
+	"unreachable_master_worker", "unreachable_ratekeeper_worker",
 }
 
 // Available reports whether the database takes transactions; where that is not known it does not.
@@ -40,22 +42,16 @@ func (s *Status) Problem() string {
 	return ""
 }
 
-// messages are the names of those of the cluster's messages that are among these.
+// messages are the names of those messages that are among these.
 func (s *Status) messages(among []string) []string {
-	var found []string
-	for _, m := range s.Cluster.Messages {
-		if slices.Contains(among, m.Name) {
-			found = append(found, m.Name)
-		}
-	}
-	return found
+	return slices.DeleteFunc(s.Messages(), func(name string) bool { return !slices.Contains(among, name) })
 }
 
 // names are the names of all messages.
 func (s *Status) names() []string {
 	var all []string
-	for _, m := range slices.Concat(s.Client.Messages, s.Cluster.Messages) {
-		all = append(all, text.Name(m.Name))
+	for _, name := range s.Messages() {
+		all = append(all, text.Name(name))
 	}
 	if len(all) == 0 {
 		return []string{"it gives no reason"}
@@ -100,7 +96,7 @@ func (s *Status) Coordinators() (all, unreachable []string) {
 	return all, s.coordinators(false)
 }
 
-// Recovered are the states of a recovery after which the cluster takes changes of its members.
+// recovered are the states of a recovery after which the cluster takes changes of its members.
 var recovered = []string{"all_logs_recruited", "fully_recovered"}
 
 // maxGenerations is how many generations of log servers there may be while something is changed.
@@ -124,7 +120,7 @@ func (s *Status) Unsettled(seconds float64) string {
 	return ""
 }
 
-// ip returns the IP of an address IP:PORT[:tls][(fromHostname)], and the address without what follows the port.
+// split returns the IP of an address IP:PORT[:tls][(fromHostname)], and the address without what follows the port.
 func split(address string) (host, plain string) {
 	plain, _, _ = strings.Cut(address, "(")
 	plain = strings.TrimSuffix(plain, ":tls")
