@@ -158,11 +158,19 @@ func (h *disruptionHandler) try(ctx context.Context, w *removal, subject *policy
 		case refused.Code == answers.RefusedForNow:
 			return eviction.AdmissionResult{}, unwritten(refused)
 		}
-		if err := h.Facts.Refresh(ctx, at.Policy, at.Version); err != nil {
+		if err := h.anew(ctx, w, subject, &at); err != nil {
 			return settled(excused, err)
 		}
 	}
 	return settled(excused, unwritten(refused))
+}
+
+// anew has the policy and the pod be as they are once a write was refused: a pod that was not Ready may have become so since it was read.
+func (h *disruptionHandler) anew(ctx context.Context, w *removal, subject *policycache.Subject, refused *eviction.Action) error {
+	if err := h.Facts.Refresh(ctx, refused.Policy, refused.Version); err != nil {
+		return err
+	}
+	return h.refresh(ctx, w, subject)
 }
 
 func unwritten(permit answers.Answer) error {

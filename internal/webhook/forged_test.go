@@ -47,7 +47,7 @@ func TestDeleteIsConfirmedBeforeAWrite(t *testing.T) {
 		"another has the name":                  {pod: forged, given: there(other), allowed: true, answered: "NotGoverned", looks: 1},
 		"its glass is not broken":               {pod: forged, given: there(pod), answered: "Refused", did: []string{"request"}, looks: 1},
 		"its glass is broken":                   {pod: forged, given: there(forged), allowed: true, answered: "BrokenGlass", did: []string{"permit"}, looks: 1},
-		"others' writes come before it":         {pod: pod, given: func(w *world) { w.green, w.conflict = true, 2 }, allowed: true, answered: "LetThrough", did: []string{"conflict", "refresh", "conflict", "refresh", "permit"}, looks: 1},
+		"others' writes come before it":         {pod: pod, given: func(w *world) { w.green, w.conflict = true, 2 }, allowed: true, answered: "LetThrough", did: []string{"conflict", "refresh", "conflict", "refresh", "permit"}, looks: 3},
 		"it cannot be read":                     {pod: pod, given: unread, answered: "Refused", did: []string{"request"}, looks: 1},
 		"it cannot be read, broken glass":       {pod: forged, given: func(w *world) { w.hidden = true }, allowed: true, answered: "BrokenGlass", did: []string{"permit"}, looks: 1},
 		"it cannot be read, its own controller": {pod: pod, user: "operator", given: unread, allowed: true, answered: "ByOwner", did: []string{"permit"}, looks: 1},

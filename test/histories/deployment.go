@@ -100,7 +100,7 @@ func (w *world) restored(role string) {
 		}
 	}
 	if replicas <= 0 {
-		maps.DeleteFunc(w.safety.let, func(pod, its string) bool { return its == role && w.roleOf(pod) == "" })
+		maps.DeleteFunc(w.safety.let, func(pod string, its letAway) bool { return its.role == role && w.roleOf(pod) == "" })
 	}
 }
 

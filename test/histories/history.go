@@ -73,7 +73,7 @@ func newWorld(ctx context.Context, seed uint64) *world {
 	w := &world{
 		ctx: ctx, seed: seed, dice: rand.New(rand.NewPCG(seed, 1)), begun: time.Now(), ticked: time.Now(),
 		podLives: map[string]life{}, crashed: map[string]bool{}, ghosts: map[string]ghost{}, ends: map[types.UID]time.Time{}, revived: map[string]time.Time{}, kept: map[string]time.Time{}, machines: map[string]*machine{}, replacing: map[string]bool{}, awaits: map[string]awaited{}, erased: map[types.UID]bool{}, fresh: map[string]bool{}, health: map[string]*health{},
-		regime: newRegime(), jobs: make(chan func()), safety: safety{needed: map[string]needed{}, missed: map[string]time.Time{}, let: map[string]string{}, crashes: map[string]time.Time{}},
+		regime: newRegime(), jobs: make(chan func()), safety: safety{needed: map[string]needed{}, missed: map[string]time.Time{}, let: map[string]letAway{}, crashes: map[string]time.Time{}},
 	}
 	w.store = newStore(time.Now)
 	return w

@@ -179,7 +179,7 @@ func (d *departure) check(t *testing.T, fails bool, property, what string) {
 // TestExcuses checks what a wrong departure is excused by, and that a fault of Usher's beside it is not.
 func TestExcuses(t *testing.T) {
 	const late, early, before, after = 2 * time.Second, 20 * time.Second, -time.Millisecond, time.Millisecond
-	letGo := func(d *departure) { d.safety.let["a"] = "m" }
+	letGo := func(d *departure) { d.safety.let["a"] = letAway{"m", time.Now()} }
 	cases := []struct {
 		name   string
 		excuse func(*departure)
@@ -293,6 +293,18 @@ func TestExcuses(t *testing.T) {
 			},
 		},
 		{
+			"an accident after the observation, and all that Usher let go were away before", func(d *departure) {
+				d.isNeeded(late, needed{cause: accident})
+				d.crash(late)
+				d.safety.let["a"], d.podLives["a"] = letAway{"m", d.removal.began.Add(-early)}, stopped
+			},
+			"a process of one runs", func(d *departure) {
+				d.isNeeded(late, needed{cause: accident})
+				d.crash(late)
+				d.safety.let["a"], d.podLives["a"] = letAway{"m", d.removal.began.Add(-early)}, runs
+			},
+		},
+		{
 			"a crash after the observation, and a removal that the replica saw", func(d *departure) {
 				d.isNeeded(late, needed{cause: ours, by: "a", uid: "u", crash: d.removal.began.Add(-late)})
 				d.crash(late)
@@ -360,6 +372,8 @@ func TestPermitExcuses(t *testing.T) {
 		{"that of another", func(d *departure) { d.permit("a", d.store.pod("a").UID) }, true},
 		{"it is on no node", func(d *departure) { d.unbind(created) }, true},
 		{"it is replaced, and Usher deletes it", func(d *departure) { d.replace("b"); d.removal.user, d.removal.delete = self, true }, false},
+		{"it was replaced when Usher sent that", func(d *departure) { d.removal.replaced, d.removal.user, d.removal.delete = true, self, true }, false},
+		{"it was replaced when a person sent that", func(d *departure) { d.removal.replaced, d.removal.delete = true, true }, true},
 		{"it is replaced, and Usher evicts it", func(d *departure) { d.replace("b"); d.removal.user = self }, true},
 		{"it is replaced, and a person deletes it", func(d *departure) { d.replace("b"); d.removal.delete = true }, true},
 		{"another is replaced", func(d *departure) { d.replace("a"); d.removal.user, d.removal.delete = self, true }, true},

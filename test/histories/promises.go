@@ -48,7 +48,7 @@ func (w *world) checkPermit(r *removal, pod *corev1.Pod) {
 	if r.excuse != "" || pod.UID != r.judged || w.odds.jumps > 0 || !w.asksRules(w.roleOf(pod.Name)) || w.noted(pod.UID) || w.forgotten(r, pod) {
 		return
 	}
-	if r.user == self && r.delete && w.isReplaced(pod.Name) { // it is the predecessor of a successor
+	if r.user == self && r.delete && (r.replaced || w.isReplaced(pod.Name)) { // it is the predecessor of a successor
 		return
 	}
 	w.fail("PERMIT", "%s may take %s away, and no policy's status says that it leaves", r.user, pod.Name)

@@ -36,13 +36,19 @@ type safety struct {
 	needed map[string]needed
 	// missed is since when members of a ReplicaSet or of an operator have been the only ones that could do their work.
 	missed map[string]time.Time
-	// let are the members that were let go by Usher and are not back, with their roles.
-	let map[string]string
+	// let are the members that were let go by Usher and are not back.
+	let map[string]letAway
 	// excused: a member was taken away that could not be missed, and not by Usher.
 	excused bool
 	// accident is when people or machines last did something to the system, crashes when a process of each role last crashed.
 	accident time.Time
 	crashes  map[string]time.Time
+}
+
+// letAway is the role of a member that was let go, and when its pod was taken away.
+type letAway struct {
+	role string
+	at   time.Time
 }
 
 type needed struct {
@@ -127,7 +133,7 @@ func (s *safety) letGo(w *world, r *removal, pod *corev1.Pod) {
 		r.excuse = excuse
 	}
 	if r.excuse == "" {
-		s.let[pod.Name] = role
+		s.let[pod.Name] = letAway{role, time.Now()}
 	}
 }
 
@@ -136,7 +142,7 @@ func (s *safety) unseen(w *world, r *removal, pod string) string {
 	n, role := s.needed[pod], w.roleOf(pod)
 	horizon := r.horizon.Add(-w.site.lag(role))
 	late := !n.since.Before(horizon)
-	unlucky := late && !s.accident.Before(horizon) && s.notedOthers(w, role, pod)
+	unlucky := late && !s.accident.Before(horizon) && s.notedOthers(w, role, pod, horizon)
 	switch {
 	case n.cause == ours && unlucky && !n.crash.Before(horizon):
 		return crashedUnseen
@@ -164,16 +170,16 @@ func (w *world) strays(r *removal, by string) string {
 // anotherOf reports whether Usher has let go another member of the role that is not back.
 func (s *safety) anotherOf(role, pod string) bool {
 	for other, its := range s.let {
-		if other != pod && its == role {
+		if other != pod && its.role == role {
 			return true
 		}
 	}
 	return false
 }
 
-// notedOthers reports whether a policy lists every other member of the role that Usher has let go and that is not back:
-// then it was not forgotten, and what was not known is what happened to the rest.
-func (s *safety) notedOthers(w *world, role, pod string) bool {
+// notedOthers reports whether a policy lists every other member of the role that Usher has let go and that is not back, or it was away before the evidence was
+// observed, and nothing of it runs: then it was not forgotten, and what was not known is what happened to the rest.
+func (s *safety) notedOthers(w *world, role, pod string, horizon time.Time) bool {
 	noted := map[string]bool{}
 	for _, policy := range list[*v1alpha1.EvictionPolicy](w.store, policies) {
 		for i := range policy.Status.Leaving {
@@ -181,7 +187,7 @@ func (s *safety) notedOthers(w *world, role, pod string) bool {
 		}
 	}
 	for other, its := range s.let {
-		if other != pod && its == role && !noted[other] {
+		if away := its.at.Before(horizon) && !w.processRuns(other); other != pod && its.role == role && !noted[other] && !away {
 			return false
 		}
 	}

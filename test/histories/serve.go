@@ -32,9 +32,11 @@ type removal struct {
 	of     string    // whose it is: several people may be one user
 	looked time.Time // of Usher's own: when the controller began to look that sends it
 	began  time.Time
-	judged types.UID   // the pod that admission was asked about
-	excuse string      // why the truth does not matter; "": it does
-	seen   []types.UID // pods that the replica which was asked saw terminating
+	judged types.UID // the pod that admission was asked about
+	// replaced: a policy's status said that it is being replaced when it was sent. That goes with its request, which people delete.
+	replaced bool
+	excuse   string      // why the truth does not matter; "": it does
+	seen     []types.UID // pods that the replica which was asked saw terminating
 	// newcomers: the policies that have the pod judged by its own system have all been created since that replica has observed policies.
 	newcomers bool
 
@@ -83,7 +85,7 @@ func (w *world) serve(r *removal) error {
 	defer cancel()
 	before := w.store.pod(r.pod)
 	if before != nil {
-		r.judged = before.UID
+		r.judged, r.replaced = before.UID, w.isReplaced(r.pod)
 	}
 	if r.delete && before == nil {
 		return notFound(pods, r.pod)
