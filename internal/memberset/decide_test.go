@@ -249,6 +249,19 @@ func TestWhatIsNotTouched(t *testing.T) {
 		"a template that is misspelt": {func(w *world) {
 			w.in.Set.Spec.Groups[0].Template.Raw = []byte(`{"spec":{"containers":[{"name":"a","imagge":"b"}]}}`)
 		}, TemplateInvalid},
+		"a claim that is gone with its pod": {func(w *world) { w.in.Claims, w.in.Pods = w.in.Claims[1:], w.in.Pods[1:] }, ClaimMissing},
+		"a claim that is gone with the list": {func(w *world) {
+			w.in.Claims, w.in.Pods, w.in.List = w.in.Claims[1:], w.in.Pods[1:], Listing{Unread: "no endpoint answers"}
+		}, ClaimMissing},
+		"a claim that is gone before the member was seen to vote": {func(w *world) {
+			w.in.Claims, w.in.Pods = w.in.Claims[1:], w.in.Pods[1:]
+			w.in.List.Entries[0].Whole, w.memberNamed("kv-member-1").State = false, v1alpha1.MemberJoining
+		}, ClaimMissing},
+		"a claim of one that joins, while the list is not known": {func(w *world) {
+			w.in.Claims, w.in.Pods, w.in.List = w.in.Claims[1:], w.in.Pods[1:], Listing{Unread: "no endpoint answers"}
+			w.memberNamed("kv-member-1").State = v1alpha1.MemberJoining
+		}, MembershipUnknown},
+		"a group without claims": {func(w *world) { w.in.Set.Spec.Groups[0].VolumeClaimTemplates = nil }, TemplateInvalid},
 		"what Usher says itself": {func(w *world) {
 			w.in.Set.Spec.Groups[0].Template.Raw = []byte(`{"spec":{"containers":[{"name":"a","env":[{"name":"STATE"}]}]}}`)
 		}, TemplateInvalid},

@@ -66,6 +66,12 @@ func (d *decision) equip(g *group, m *v1alpha1.SetMember) bool {
 		name := claimName(g.claims[i].Name, m.ID)
 		at := slices.IndexFunc(d.Claims, func(c Claim) bool { return c.Name == name })
 		switch {
+		case at < 0 && d.Kind.Lists && d.began(m):
+			d.block(claimMissing(name, m.ID, d.Set, d.status.Formed != nil))
+			has = false
+		case at < 0 && d.Kind.Lists && d.status.Formed != nil && d.listUnread() != "":
+			d.block(listNotKnown(d.listUnread()))
+			has = false
 		case at < 0:
 			d.act(Action{Kind: MakeClaim, Member: m.ID, Claim: d.newClaim(&g.claims[i], m)})
 			has = false
@@ -78,6 +84,12 @@ func (d *decision) equip(g *group, m *v1alpha1.SetMember) bool {
 		}
 	}
 	return has
+}
+
+// began reports whether a member may have written to its disk: with an empty one under its id it has forgotten what it voted for.
+func (d *decision) began(m *v1alpha1.SetMember) bool {
+	e := d.entry(m)
+	return whole(m) || d.pod(m.ID) != nil || e != nil && e.Name != ""
 }
 
 // enlist has the system take a member onto its list, before its pod is there, since some end where they are not on it; and give it its whole part once it can.

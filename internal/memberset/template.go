@@ -66,8 +66,11 @@ func read(raw []byte, into any) error {
 	return decoder.Decode(into)
 }
 
-// reserved refuses what a template says that is for Usher to say, of each member another.
+// reserved refuses a group whose members would keep no data where they have to, and what a template says that is for Usher to say, of each member another.
 func reserved(g *group, kind *Kind, system *v1alpha1.System) error {
+	if kind.Lists && len(g.claims) == 0 {
+		return fmt.Errorf("volumeClaimTemplates: there is none, and a member of %s that loses its disk forgets its votes", kind.Name)
+	}
 	if kind.Environment == nil {
 		return nil
 	}

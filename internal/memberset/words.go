@@ -27,6 +27,7 @@ const (
 	MemberLeaves      Reason = "MemberLeaves"
 	PodTerminates     Reason = "PodTerminates"
 	ClaimTerminates   Reason = "ClaimTerminates"
+	ClaimMissing      Reason = "ClaimMissing"
 	PolicyTerminates  Reason = "PolicyTerminates"
 	VolumeNotKnown    Reason = "VolumeNotKnown"
 	WriteNotAccepted  Reason = "WriteNotAccepted"
@@ -124,6 +125,17 @@ func claimTerminates(name, namespace string) Blocker {
 	return Blocker{
 		Reason: ClaimTerminates, Message: fmt.Sprintf("claim %s is being deleted", name), Remedy: fmt.Sprintf("if it stays, see its finalizers: kubectl get pvc %s -n %s -o yaml", name, namespace),
 	}
+}
+
+func claimMissing(name, id string, set *v1alpha1.MemberSet, formed bool) Blocker {
+	b := Blocker{
+		Reason: ClaimMissing, Message: fmt.Sprintf("claim %s of member %s is missing, and is not made again: with an empty disk the member would have forgotten its votes", name, id),
+		Remedy: fmt.Sprintf("have it replaced: usher replace %s -n %s", id, set.Namespace),
+	}
+	if !formed {
+		b.Remedy = fmt.Sprintf("where nothing is to be kept, delete MemberSet %s and its claims, and write it anew (namespace %s)", set.Name, set.Namespace)
+	}
+	return b
 }
 
 func policyTerminates(set *v1alpha1.MemberSet) Blocker {
