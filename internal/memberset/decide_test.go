@@ -116,6 +116,66 @@ func TestAStrangersListIsNotBelieved(t *testing.T) {
 	}
 }
 
+// An entry is a member's by its host, and in the system's own list by its name: a template that encrypts its peers from now on leaves all on the list.
+func TestWhoseAnEntryIs(t *testing.T) {
+	for name, test := range map[string]struct {
+		formed bool
+		is, at string
+		want   bool
+	}{
+		"at its address":                        {formed: true, at: "http://kv-member-1.shop.svc:2380", want: true},
+		"with another scheme":                   {formed: true, at: "https://kv-member-1.shop.svc:2380", want: true},
+		"with another port":                     {formed: true, at: "http://kv-member-1.shop.svc:2390", want: true},
+		"by its name":                           {formed: true, is: "kv-member-1", at: "http://10.0.0.1:2380", want: true},
+		"in another namespace":                  {formed: true, at: "http://kv-member-1.db.svc:2380"},
+		"by its host before it has formed":      {at: "https://kv-member-1.shop.svc:2380", want: true},
+		"by a name in another namespace's list": {is: "kv-member-1", at: "http://kv-member-1.db.svc:2380"},
+		"at no address":                         {formed: true, at: "::"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := formed(t, listing, 1)
+			if !test.formed {
+				w.in.Set.Status.Formed = nil
+			}
+			d := decision{Input: &w.in, status: w.in.Set.Status}
+			d.groups, _ = groupsOf(w.in.Set, &w.in.Kind)
+			e := Entry{Name: test.is}
+			e.Addresses = []string{test.at}
+			if got := d.isOf(&e, &d.status.Members[0]); got != test.want {
+				t.Errorf("it is the member's: %t", got)
+			}
+		})
+	}
+}
+
+// A member that the list has under another scheme is taken off it before its pod goes.
+func TestAMemberOfAnotherSchemeLeavesTheListFirst(t *testing.T) {
+	w := formed(t, listing, 3)
+	w.in.Kind.Addresses = func(_ *corev1.PodSpec, id, namespace string) []string {
+		return []string{"https://" + id + "." + namespace + ".svc:2380"}
+	}
+	m := w.memberNamed("kv-member-1")
+	w.mark(m.ID)
+	w.in.Requests[0].Removing = true
+	m.Removal = &v1alpha1.MemberRemoval{Request: w.in.Requests[0].Name, RequestUID: w.in.Requests[0].UID, Step: v1alpha1.RemovalRemoving}
+	for _, k := range kinds(Decide(w.in)) {
+		if k == "deletePod kv-member-1" {
+			t.Error("its pod goes, and it is on the list")
+		}
+	}
+}
+
+func TestNumberOf(t *testing.T) {
+	for id, want := range map[string]int64{
+		"kv-member-7": 7, "kv-member-07": 0, "kv-member--7": 0, "kv-other-7": 0, "kv-member-1073741824": 1 << 30, "kv-member-1073741825": 0,
+		"kv-member-9223372036854775807": 0,
+	} {
+		if got := numberOf("kv", "member", id); got != want {
+			t.Errorf("%s has the number %d, want %d", id, got, want)
+		}
+	}
+}
+
 func TestWhoGoesFirst(t *testing.T) {
 	for name, test := range map[string]struct {
 		given func(w *world)

@@ -48,22 +48,31 @@ func (d *decision) listUnread() string {
 	return ""
 }
 
-// entry is the member's in the list: at one of its addresses, which no two may have.
+// entry is the member's in the list; nil: it has none.
 func (d *decision) entry(m *v1alpha1.SetMember) *Entry {
-	addresses := d.addresses(m)
-	at := slices.IndexFunc(d.List.Entries, func(e Entry) bool {
-		return slices.ContainsFunc(e.Addresses, func(a string) bool { return slices.Contains(addresses, a) })
-	})
+	at := slices.IndexFunc(d.List.Entries, func(e Entry) bool { return d.isOf(&e, m) })
 	if at < 0 {
 		return nil
 	}
 	return &d.List.Entries[at]
 }
 
+// isOf reports whether an entry is a member's: at its host, which no two may have, whatever the scheme and the port that the template gives it today. In the list
+// of the set's own system a name says it as well; before that is known, another system may have members of the same names.
+func (d *decision) isOf(e *Entry, m *v1alpha1.SetMember) bool {
+	if d.status.Formed != nil && e.Name == m.ID {
+		return true
+	}
+	hosts := d.addresses(m)
+	return slices.ContainsFunc(e.Addresses, func(a string) bool {
+		return slices.ContainsFunc(hosts, func(own string) bool { return hostOf(own) != "" && hostOf(own) == hostOf(a) })
+	})
+}
+
 // memberOf is whom an entry is of; nil: of none that is known.
 func (d *decision) memberOf(e *Entry) *v1alpha1.SetMember {
 	for i := range d.status.Members {
-		if m := &d.status.Members[i]; slices.ContainsFunc(d.addresses(m), func(a string) bool { return slices.Contains(e.Addresses, a) }) {
+		if m := &d.status.Members[i]; d.isOf(e, m) {
 			return m
 		}
 	}

@@ -113,8 +113,8 @@ func (d *decision) enlist(m *v1alpha1.SetMember, p *Pod) bool {
 		}
 		d.block(awaitsTurn(m.ID))
 		return false
-	case !e.Whole && e.Name != "":
-		d.act(Action{Kind: Admit, Member: m.ID, Addresses: d.addresses(m)})
+	case !e.Whole && e.Name != "": // at the addresses by which the list has it, which are not always those of the template
+		d.act(Action{Kind: Admit, Member: m.ID, Addresses: e.Addresses})
 	}
 	return true
 }

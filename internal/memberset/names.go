@@ -14,14 +14,17 @@ const Requester = "usher.sh/member-set"
 // idOf is the id of a member, and the name of its pod and its Service.
 func idOf(set, group string, number int64) string { return fmt.Sprintf("%s-%s-%d", set, group, number) }
 
-// numberOf is the number in the id of a member of a group; 0: it is none of it.
+// highestNumber is the highest that is counted on from: whoever makes an object can name one that leaves none after it.
+const highestNumber = 1 << 30
+
+// numberOf is the number in the id of a member of a group, up to highestNumber; 0: it is none of it.
 func numberOf(set, group, id string) int64 {
 	rest, is := strings.CutPrefix(id, set+"-"+group+"-")
 	if !is {
 		return 0
 	}
 	number, err := strconv.ParseInt(rest, 10, 64)
-	if err != nil || number < 0 || strconv.FormatInt(number, 10) != rest {
+	if err != nil || number < 0 || number > highestNumber || strconv.FormatInt(number, 10) != rest {
 		return 0
 	}
 	return number
@@ -60,17 +63,26 @@ func (d *decision) lastNumber(g *group) int64 {
 	for i := range d.List.Entries {
 		note(d.List.Entries[i].Name)
 		for _, address := range d.List.Entries[i].Addresses {
-			note(hostOf(address))
+			note(labelOf(address))
 		}
 	}
 	return last
 }
 
-// hostOf is the first label of the host in a URL.
+// hostOf is the host in a URL, without its port; "": there is none.
 func hostOf(address string) string {
-	_, host, _ := strings.Cut(address, "://")
-	host, _, _ = strings.Cut(host, ".")
-	return host
+	_, rest, _ := strings.Cut(address, "://")
+	rest, _, _ = strings.Cut(rest, "/")
+	if port := strings.LastIndex(rest, ":"); port > strings.LastIndex(rest, "]") {
+		rest = rest[:port]
+	}
+	return rest
+}
+
+// labelOf is the first label of the host in a URL.
+func labelOf(address string) string {
+	label, _, _ := strings.Cut(hostOf(address), ".")
+	return label
 }
 
 // surplusRequest is the name of the request that a set makes for a member that is one too many. No other member ever has its id.

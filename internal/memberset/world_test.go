@@ -272,7 +272,7 @@ func (w *world) serves(id string) bool {
 		return true
 	}
 	for i := range w.in.List.Entries {
-		if e := &w.in.List.Entries[i]; hostOf(e.Addresses[0]) == id {
+		if e := &w.in.List.Entries[i]; labelOf(e.Addresses[0]) == id {
 			e.Name = id
 			return e.Whole
 		}
