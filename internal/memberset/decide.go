@@ -17,6 +17,7 @@ func Decide(in Input) Result {
 	d.groups, invalid = groupsOf(in.Set, &in.Kind)
 	d.blockers = append(d.blockers, invalid...)
 	d.stray()
+	d.remains()
 	d.see()
 	if len(d.blockers) == 0 {
 		if !in.Set.Spec.Suspend {
@@ -93,6 +94,29 @@ func (d *decision) stray() {
 		if p := &d.Pods[i]; p.Ours && d.member(p.Name) == nil && !p.Terminating {
 			d.block(memberUnknown(p.Name, d.Set.Name))
 		}
+	}
+}
+
+// remains blocks where a system would be formed beside what carries the set's label already, whether it is the set's or not: members of another system, or the
+// data of an earlier set of the name.
+func (d *decision) remains() {
+	if !d.Kind.Lists || d.status.Formed != nil || len(d.status.Members) > 0 || len(d.blockers) > 0 {
+		return
+	}
+	var names []string
+	for i := range d.Pods {
+		if !d.Pods[i].Terminating {
+			names = append(names, "pod "+d.Pods[i].Name)
+		}
+	}
+	for i := range d.Claims {
+		names = append(names, "claim "+d.Claims[i].Name)
+	}
+	for i := range d.Services {
+		names = append(names, "Service "+d.Services[i].Name)
+	}
+	if len(names) > 0 {
+		d.block(objectsRemain(names, d.Set))
 	}
 }
 

@@ -1,6 +1,7 @@
 package memberset
 
 import (
+	"errors"
 	"slices"
 	"testing"
 	"time"
@@ -93,6 +94,7 @@ func TestIDsAreNotUsedTwice(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(listing, 1, t.Fatalf)
+			w.in.Set.Status.Formed = &v1alpha1.MemberSetFormed{}
 			remembers(&w.in)
 			if r := Decide(w.in); len(r.Status.Members) != 1 || r.Status.Members[0].ID != "kv-member-8" || r.Status.Groups[0].LastNumber != 8 {
 				t.Errorf("the first is %+v of %+v", r.Status.Members, r.Status.Groups)
@@ -162,6 +164,41 @@ func TestAMemberOfAnotherSchemeLeavesTheListFirst(t *testing.T) {
 		if k == "deletePod kv-member-1" {
 			t.Error("its pod goes, and it is on the list")
 		}
+	}
+}
+
+// A system is not formed beside what another of the name has left.
+func TestWhatRemainsOfAnEarlierSet(t *testing.T) {
+	for name, test := range map[string]struct {
+		kind    Kind
+		given   func(w *world)
+		message string // "": members are made
+	}{
+		"nothing": {listing, func(*world) {}, ""},
+		"pods, claims and Services": {listing, func(w *world) {
+			w.in.Pods, w.in.Claims = []Pod{{Object: Object{Name: "p"}}}, []Claim{{Object: Object{Name: "c"}}}
+			w.in.Services = []Object{{Name: "s"}}
+		}, "no member was made yet, and these carry the label usher.sh/member-set=kv already: pod p, claim c, Service s"},
+		"its own claim": {listing, func(w *world) {
+			w.in.Claims = []Claim{{Object: Object{Name: "c", Ours: true, Terminating: true}}}
+		}, "no member was made yet, and these carry the label usher.sh/member-set=kv already: claim c"},
+		"a pod that ends":         {listing, func(w *world) { w.in.Pods = []Pod{{Object: Object{Name: "p", Terminating: true}}} }, ""},
+		"a system without a list": {plain, func(w *world) { w.in.Claims = []Claim{{Object: Object{Name: "c"}}} }, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(test.kind, 3, t.Fatalf)
+			test.given(w)
+			r := Decide(w.in)
+			if test.message == "" {
+				if len(r.Status.Members) != 3 || len(r.Status.Blockers) > 0 {
+					t.Errorf("%d members, and it waits for %v", len(r.Status.Members), r.Status.Blockers)
+				}
+				return
+			}
+			if len(r.Status.Members) > 0 || len(r.Actions) > 0 || len(r.Status.Blockers) != 1 || r.Status.Blockers[0].Message != test.message {
+				t.Errorf("%d members, and it waits for %v", len(r.Status.Members), r.Status.Blockers)
+			}
+		})
 	}
 }
 
@@ -322,6 +359,9 @@ func TestWhatIsNotTouched(t *testing.T) {
 			w.memberNamed("kv-member-1").State = v1alpha1.MemberJoining
 		}, MembershipUnknown},
 		"a group without claims": {func(w *world) { w.in.Set.Spec.Groups[0].VolumeClaimTemplates = nil }, TemplateInvalid},
+		"what its kind refuses": {func(w *world) {
+			w.in.Kind.Refuses = func(*corev1.PodSpec) error { return errors.New("--name") }
+		}, TemplateInvalid},
 		"what Usher says itself": {func(w *world) {
 			w.in.Set.Spec.Groups[0].Template.Raw = []byte(`{"spec":{"containers":[{"name":"a","env":[{"name":"STATE"}]}]}}`)
 		}, TemplateInvalid},

@@ -41,6 +41,8 @@ type Kind struct {
 	Addresses func(template *corev1.PodSpec, id, namespace string) []string
 	// Environment is what the first container of a member's pod is told; nil: nothing.
 	Environment func(template *corev1.PodSpec, system *v1alpha1.System, start *Start) []corev1.EnvVar
+	// Refuses says what a template may not tell a member, since Usher does, or since it would begin another system; nil: nothing.
+	Refuses func(template *corev1.PodSpec) error
 }
 
 // Start is what a member is told when its pod is made.

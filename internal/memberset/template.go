@@ -71,6 +71,11 @@ func reserved(g *group, kind *Kind, system *v1alpha1.System) error {
 	if kind.Lists && len(g.claims) == 0 {
 		return fmt.Errorf("volumeClaimTemplates: there is none, and a member of %s that loses its disk forgets its votes", kind.Name)
 	}
+	if kind.Refuses != nil {
+		if err := kind.Refuses(&g.pod.Spec); err != nil {
+			return fmt.Errorf("template.spec: %w", err)
+		}
+	}
 	if kind.Environment == nil {
 		return nil
 	}

@@ -3,6 +3,7 @@ package memberset
 import (
 	"cmp"
 	"fmt"
+	"strings"
 
 	"usher.sh/usher/api/v1alpha1"
 )
@@ -17,6 +18,7 @@ const (
 	MemberNotListed   Reason = "MemberNotListed"
 	StrangerListed    Reason = "StrangerListed"
 	NameTaken         Reason = "NameTaken"
+	ObjectsRemain     Reason = "ObjectsRemain"
 	TooManyMembers    Reason = "TooManyMembers"
 	SystemNotFormed   Reason = "SystemNotFormed"
 	MembershipUnknown Reason = "MembershipUnknown"
@@ -56,6 +58,13 @@ func notListed(id string, set *v1alpha1.MemberSet) Blocker {
 	return Blocker{
 		Reason: MemberNotListed, Message: fmt.Sprintf("member %s was on the list of members, and is not any more: it cannot come back by itself", id),
 		Remedy: fmt.Sprintf("have it replaced: usher replace %s -n %s", id, set.Namespace),
+	}
+}
+
+func objectsRemain(names []string, set *v1alpha1.MemberSet) Blocker {
+	return Blocker{
+		Reason: ObjectsRemain, Message: fmt.Sprintf("no member was made yet, and these carry the label %s=%s already: %s", v1alpha1.MemberSetLabel, set.Name, strings.Join(names, ", ")),
+		Remedy: fmt.Sprintf("where none of it is to be kept, delete them (namespace %s); else name the set otherwise", set.Namespace),
 	}
 }
 
