@@ -53,8 +53,12 @@ func (d *decision) requestFor(m *v1alpha1.SetMember) *Request {
 
 // resize makes members where too few are counted, and marks some where there are too many.
 func (d *decision) resize(g *group) {
+	wanted := d.wanted(g.MemberGroup)
+	if wanted != g.Replicas || d.Kind.Lists && wanted == 0 {
+		d.block(replicasUnsafe(g.MemberGroup, wanted))
+	}
 	counted := d.counted(g.Name, anyMember)
-	switch missing := int(g.Replicas) - len(counted); {
+	switch missing := int(wanted) - len(counted); {
 	case missing > 0 && d.unmark(g, missing) == 0:
 		d.grow(g, missing)
 	case missing < 0:
@@ -206,7 +210,7 @@ func (d *decision) dispensable(m *v1alpha1.SetMember) bool {
 	case d.Kind.Lists && len(d.counted(m.Group, joining)) > 0:
 		return false
 	}
-	return len(d.counted(m.Group, whole)) >= int(g.Replicas)
+	return len(d.counted(m.Group, whole)) >= int(d.wanted(g.MemberGroup))
 }
 
 // leavesFirst reports whether a member that is lost leaves before another is taken in, since its system takes in none while it is on the list. What it asks for

@@ -30,7 +30,7 @@ func (d *decision) conclude() {
 }
 
 func (d *decision) count(g *v1alpha1.MemberGroup) v1alpha1.MemberGroupStatus {
-	c := v1alpha1.MemberGroupStatus{Name: g.Name, Replicas: g.Replicas}
+	c := v1alpha1.MemberGroupStatus{Name: g.Name, Replicas: d.wanted(g)}
 	if read := d.group(g.Name); read != nil {
 		c.LastNumber = d.lastNumber(read)
 	}

@@ -20,6 +20,7 @@ const (
 	NameTaken         Reason = "NameTaken"
 	ObjectsRemain     Reason = "ObjectsRemain"
 	TooManyMembers    Reason = "TooManyMembers"
+	ReplicasUnsafe    Reason = "ReplicasUnsafe"
 	SystemNotFormed   Reason = "SystemNotFormed"
 	MembershipUnknown Reason = "MembershipUnknown"
 	MembershipChanges Reason = "MembershipChanges"
@@ -78,6 +79,14 @@ func notOurs(kind, name string, set *v1alpha1.MemberSet) Blocker {
 func tooManyMembers() Blocker {
 	return Blocker{
 		Reason: TooManyMembers, Message: fmt.Sprintf("there are %d members, and no more can be kept account of", mostMembers), Remedy: "ask for fewer replicas, or for another set",
+	}
+}
+
+func replicasUnsafe(g *v1alpha1.MemberGroup, wanted int32) Blocker {
+	return Blocker{
+		Reason: ReplicasUnsafe, Never: true,
+		Message: fmt.Sprintf("group %s: replicas %d would be a system that no member can leave, or one with too many; it stays at %d", g.Name, g.Replicas, wanted),
+		Remedy:  fmt.Sprintf("set the replicas of group %s to 1 at first, or to %d to %d; from these it does not shrink to 1", g.Name, fewestMembers, mostVoters),
 	}
 }
 

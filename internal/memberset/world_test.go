@@ -115,8 +115,8 @@ func (w *world) checkReplaced(m *v1alpha1.SetMember) {
 		}
 	}
 	lost := slices.ContainsFunc(w.in.List.Entries, func(e Entry) bool { return e.Name == m.ID && !e.Healthy })
-	if n < w.in.Set.Spec.Groups[0].Replicas && !lost {
-		w.fail("%s goes, and %d of %d do their work without it", m.ID, n, w.in.Set.Spec.Groups[0].Replicas)
+	if wanted := w.in.Set.Status.Groups[0].Replicas; n < wanted && !lost {
+		w.fail("%s goes, and %d of %d do their work without it", m.ID, n, wanted)
 	}
 }
 
