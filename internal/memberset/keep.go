@@ -34,7 +34,7 @@ func (d *decision) keep(m *v1alpha1.SetMember) {
 	}
 	if p == nil {
 		d.act(Action{Kind: MakePod, Member: m.ID, Pod: d.newPod(g, m)})
-	} else if joining(m) {
+	} else if joining(m) || !p.Ready {
 		d.block(d.awaited(m, p))
 	}
 }

@@ -185,17 +185,25 @@ func (d *decision) release() {
 		if m.Removal == nil || leaving(m) {
 			continue
 		}
-		step := v1alpha1.RemovalGrowing
-		if q := d.requestFor(m); d.dispensable(m) && q != nil {
-			step = v1alpha1.RemovalReplaced
-			if q.Removing && !q.Deleted && m.Removal.Step == v1alpha1.RemovalReplaced && !d.removes() {
-				step = v1alpha1.RemovalRemoving
-			}
-		}
+		step := d.nextStep(m)
 		if m.Removal.Step != step {
 			m.Removal.Step, m.Removal.StartTime = step, d.stamp()
 		}
 	}
+}
+
+// nextStep is how far a marked member's removal can be.
+func (d *decision) nextStep(m *v1alpha1.SetMember) v1alpha1.MemberRemovalStep {
+	q := d.requestFor(m)
+	switch {
+	case q == nil || !d.dispensable(m):
+		return v1alpha1.RemovalGrowing
+	case q.Removing && !q.Deleted && m.Removal.Step == v1alpha1.RemovalReplaced && !d.removes():
+		return v1alpha1.RemovalRemoving
+	case !q.Removing:
+		d.block(awaitsRequest(m.ID, q.Name, d.Set.Namespace))
+	}
+	return v1alpha1.RemovalReplaced
 }
 
 // dispensable reports whether a member's group has as many members that do their work as it is to have, without those that are marked. One that never did its
@@ -214,13 +222,13 @@ func (d *decision) dispensable(m *v1alpha1.SetMember) bool {
 }
 
 // leavesFirst reports whether a member that is lost leaves before another is taken in, since its system takes in none while it is on the list. What it asks for
-// then, and its role's rules, keep it from costing more. One that was taken in and has not started was told of all that are on the list.
+// then, and its role's rules, keep it from costing more. One that does not answer for a moment is not lost: its pod is Ready. One that was taken in and has not started was told of all that are on the list.
 func (d *decision) leavesFirst(m *v1alpha1.SetMember) bool {
 	if !d.Kind.LostFirst || d.listUnread() != "" || slices.ContainsFunc(d.List.Entries, func(e Entry) bool { return e.Name == "" }) {
 		return false
 	}
-	e := d.entry(m)
-	return e != nil && e.Whole && !e.Healthy
+	e, p := d.entry(m), d.pod(m.ID)
+	return e != nil && e.Whole && !e.Healthy && (p == nil || p.Terminating || !p.Ready)
 }
 
 // removes reports whether a member is being removed. One at a time is.

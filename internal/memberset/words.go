@@ -28,6 +28,7 @@ const (
 	PodNotReady       Reason = "PodNotReady"
 	MemberJoins       Reason = "MemberJoins"
 	MemberLeaves      Reason = "MemberLeaves"
+	RequestWaits      Reason = "RequestWaits"
 	PodTerminates     Reason = "PodTerminates"
 	ClaimTerminates   Reason = "ClaimTerminates"
 	ClaimMissing      Reason = "ClaimMissing"
@@ -130,6 +131,13 @@ func notWhole(id string) Blocker {
 
 func leavesList(id string) Blocker {
 	return Blocker{Reason: MemberLeaves, Message: fmt.Sprintf("member %s is taken off the list of members", id), Remedy: "wait"}
+}
+
+func awaitsRequest(id, request, namespace string) Blocker {
+	return Blocker{
+		Reason: RequestWaits, Message: fmt.Sprintf("member %s goes once ReplacementRequest %s lets it", id, request),
+		Remedy: fmt.Sprintf("see what that waits for: kubectl describe replacementrequest %s -n %s", request, namespace),
+	}
 }
 
 func podTerminates(id, namespace string) Blocker {

@@ -1,0 +1,57 @@
+package memberset
+
+import "testing"
+
+// What a set waits for has the member's name in it.
+func TestWhatAMemberWaitsForIsNamed(t *testing.T) {
+	for name, test := range map[string]struct {
+		given  func(w *world)
+		reason Reason
+		want   string
+	}{
+		"its pod is not Ready": {func(w *world) { w.podNamed("kv-member-2").Ready = false }, PodNotReady, "pod kv-member-2 is not Ready"},
+		"its pod is on no node": {func(w *world) {
+			w.podNamed("kv-member-2").Ready, w.podNamed("kv-member-2").Node = false, ""
+		}, PodUnscheduled, "pod kv-member-2 is on no node: it was not looked for yet"},
+		"its request does not let it go": {func(w *world) {
+			w.mark("kv-member-1")
+			for range 20 {
+				w.pass()
+				w.step(-1)
+			}
+		}, RequestWaits, "member kv-member-1 goes once ReplacementRequest anna-kv-member-1 lets it"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := formed(t, listing, 3)
+			test.given(w)
+			r := Decide(w.in)
+			if len(r.Status.Blockers) != 1 || r.Status.Blockers[0].Reason != string(test.reason) || r.Status.Blockers[0].Message != test.want {
+				t.Errorf("it waits for %+v", r.Status.Blockers)
+			}
+		})
+	}
+}
+
+func TestLeavesFirst(t *testing.T) {
+	for name, test := range map[string]struct {
+		given func(w *world)
+		want  bool
+	}{
+		"a pod that is Ready":        {func(*world) {}, false},
+		"a pod that is not Ready":    {func(w *world) { w.in.Pods[0].Ready = false }, true},
+		"a pod that ends":            {func(w *world) { w.in.Pods[0].Terminating = true }, true},
+		"no pod":                     {func(w *world) { w.in.Pods = w.in.Pods[1:] }, true},
+		"one that the list has well": {func(w *world) { w.in.Pods, w.in.List.Entries[0].Healthy = w.in.Pods[1:], true }, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := formed(t, listing, 3)
+			w.in.List.Entries[0].Healthy = false
+			test.given(w)
+			d := decision{Input: &w.in, status: w.in.Set.Status}
+			d.groups, _ = groupsOf(w.in.Set, &w.in.Kind)
+			if got := d.leavesFirst(&d.status.Members[0]); got != test.want {
+				t.Errorf("it leaves first: %t", got)
+			}
+		})
+	}
+}
