@@ -23,6 +23,9 @@ func (c *cluster) moveCoordinators(ctx context.Context, v *view, step eviction.P
 		return errors.New(why)
 	}
 	member := c.roster.member(step.Member)
+	if why := v.contradiction(member); why != "" {
+		return errors.New(why)
+	}
 	leaves := v.processes(member)
 	if _, away := v.Coordinators(); !v.coordinates(member, leaves) && len(away) == 0 {
 		return nil

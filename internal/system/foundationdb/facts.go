@@ -1,6 +1,7 @@
 package foundationdb
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -76,9 +77,9 @@ func (c *cluster) memberFacts(v *view, m system.Member, now time.Time) expressio
 	}
 	processes := v.processes(m)
 	facts := expression.Facts{
-		"reports": len(processes) > 0, "missingSeconds": int64(c.roster.missing(m.ID, now).Seconds()), "coordinator": v.coordinates(m, processes),
+		"otherInstance": v.otherInstance(m), "reports": len(processes) > 0, "missingSeconds": int64(c.roster.missing(m.ID, now).Seconds()), "coordinator": v.coordinates(m, processes),
 		"excluded": excluded(processes), "exclusions": list(v.exclusionsOf(processes)), "empty": v.empty(processes),
-		"notExcluded": c.unexcludable(v, m.ID, m.Role, processes, now),
+		"notExcluded": cmp.Or(v.contradiction(m), c.unexcludable(v, m.ID, m.Role, processes, now)),
 	}
 	if len(processes) > 0 {
 		v.addProcesses(facts, processes)

@@ -39,10 +39,14 @@ func Kind() system.Kind {
 		Roles:      roles,
 		References: references,
 		Reports: func(facts expression.Facts) (does, known bool) {
+			other, known := facts["otherInstance"].(string)
+			if !known || other != "" {
+				return false, false
+			}
 			does, known = facts["reports"].(bool)
 			return does, known
 		},
-		ReportFacts: []string{"reports"},
+		ReportFacts: []string{"otherInstance", "reports"},
 		Succession:  func(*v1alpha1.System) system.Succession { return system.Succession{Order: replacement.BySteps} },
 		Open:        Open,
 	}
@@ -83,6 +87,7 @@ var Schema = expression.Schema{
 		{Name: "missingAfter", Type: expression.Int, Doc: "spec.system.foundationdb.waits.missing in seconds"},
 	},
 	Member: []expression.Field{
+		{Name: "otherInstance", Type: expression.String, Doc: "the instance_id of a process at the IP of its pod, where that is not its id; it neither reports nor is missing then; empty: none"},
 		{Name: "reports", Type: expression.Bool, Doc: "it has a process in the status"},
 		{Name: "missingSeconds", Type: expression.Int, Doc: "seconds for which it has had none, as far as this manager has seen; 0: it has one"},
 		{Name: "addresses", Type: expression.Strings, Doc: "IP:PORT of its processes"},

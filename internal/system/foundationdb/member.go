@@ -14,13 +14,32 @@ import (
 	"usher.sh/usher/internal/text"
 )
 
-// processes are those of a member.
+// processes are those of a member; none where its pod's process has another id.
 func (v *view) processes(m system.Member) []*status.Process {
-	ip := ""
-	if m.Pod != nil {
-		ip = m.Pod.IP
+	if v.otherInstance(m) != "" {
+		return nil
 	}
-	return v.Of(m.ID, ip)
+	return v.Of(m.ID, podIP(m))
+}
+
+// otherInstance is the instance_id by which the process of the member's pod contradicts the member's id; "": it does not.
+func (v *view) otherInstance(m system.Member) string { return v.OtherInstance(m.ID, podIP(m)) }
+
+// contradiction says that the process of the member's pod has another id, and what to do about it; "": it has not.
+func (v *view) contradiction(m system.Member) string {
+	other := v.otherInstance(m)
+	if other == "" {
+		return ""
+	}
+	return fmt.Sprintf("the process at the IP of its pod has the instance_id %s, and the member's id is %s: set id in the policy's members to the instance_id of the pod",
+		text.Name(other), text.Name(m.ID))
+}
+
+func podIP(m system.Member) string {
+	if m.Pod == nil {
+		return ""
+	}
+	return m.Pod.IP
 }
 
 func (v *view) anyExcluded() bool {

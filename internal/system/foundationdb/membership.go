@@ -28,7 +28,7 @@ func (c *cluster) Listed(ctx context.Context, member system.Member, predecessor 
 	return system.Listing{
 		Member:      &v1alpha1.MemberRegistration{ID: member.ID},
 		Predecessor: predecessor != nil && c.needed(v, member) != "",
-		Joined:      !v.covered(member),
+		Joined:      v.otherInstance(member) == "" && !v.covered(member),
 	}, nil
 }
 
@@ -41,7 +41,9 @@ func (v *view) covered(member system.Member) bool {
 func (c *cluster) needed(v *view, member system.Member) string {
 	processes := v.processes(member)
 	age := c.roster.missing(member.ID, c.now())
-	switch {
+	switch why := v.contradiction(member); {
+	case why != "":
+		return why
 	case len(processes) == 0 && age < c.waits.missing:
 		return fmt.Sprintf("no process of it has been in the status for %.0f s, and it counts as lost after %.0f s", age.Seconds(), c.waits.missing.Seconds())
 	case len(processes) > 0 && !v.empty(processes):
@@ -74,8 +76,8 @@ func (c *cluster) Join(ctx context.Context, member system.Member, _ *v1alpha1.Me
 	if err != nil {
 		return "", err
 	}
-	if problem := v.Problem(); problem != "" {
-		return problem, nil
+	if why := cmp.Or(v.Problem(), v.contradiction(member)); why != "" {
+		return why, nil
 	}
 	if entries := v.exclusionsOf(v.processes(member)); len(entries) > 0 {
 		return "it is excluded by " + text.List(entries, 3) + "; an exclusion of Usher's own is taken back some time after the last recovery, another by fdbcli --exec 'include ...'", nil

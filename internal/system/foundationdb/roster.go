@@ -23,7 +23,7 @@ type absence struct {
 	since time.Time
 }
 
-// see takes in the members. A status that is not complete says nothing of their processes.
+// see takes in the members. A status that is not complete says nothing of their processes, and one whose pod has a process of another id is not missed.
 func (r *roster) see(v *view, members []system.Member, now time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -38,7 +38,7 @@ func (r *roster) see(v *view, members []system.Member, now time.Time) {
 	}
 	gone := map[string]absence{}
 	for _, m := range members {
-		if len(v.processes(m)) > 0 {
+		if len(v.processes(m)) > 0 || v.otherInstance(m) != "" {
 			continue
 		}
 		gone[m.ID] = absence{role: m.Role, since: now}

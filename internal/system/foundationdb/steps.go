@@ -42,8 +42,11 @@ func (c *cluster) exclude(ctx context.Context, v *view, step eviction.Preparatio
 		return eviction.Job{}, errors.New(problem)
 	}
 	c.forget(v)
-	processes := v.processes(c.roster.member(step.Member))
-	switch {
+	member := c.roster.member(step.Member)
+	processes := v.processes(member)
+	switch why := v.contradiction(member); {
+	case why != "":
+		return eviction.Job{}, errors.New(why)
 	case len(processes) == 0:
 		return eviction.Job{}, errors.New("no process in the status has it as its instance_id")
 	case excluded(processes) && step.Job.Own():

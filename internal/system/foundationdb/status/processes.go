@@ -34,6 +34,25 @@ func (s *Status) Of(id, ip string) []*Process {
 	return found
 }
 
+// OtherInstance is the instance_id of a process at the IP of a member's pod that is not the member's id, where no process there has that id; "": there is
+// none. The one or the other is wrong then, and which processes are the member's is not known.
+func (s *Status) OtherInstance(id, ip string) string {
+	if ip == "" {
+		return ""
+	}
+	other := ""
+	for _, p := range s.Processes() {
+		switch instance := p.Instance(); {
+		case p.IP() != ip || instance == "":
+		case instance == id:
+			return ""
+		default:
+			other = instance
+		}
+	}
+	return other
+}
+
 // Has reports whether the process has a role.
 func (p *Process) Has(role string) bool {
 	return slices.ContainsFunc(p.Roles, func(r Role) bool { return r.Name == role })
