@@ -99,7 +99,7 @@ func (c *Cluster) inProgress() string {
 	var out strings.Builder
 	out.WriteString("\nRange limited to 10000 keys\n")
 	for _, p := range c.processes {
-		if p.running && c.draining(p) {
+		if c.draining(p) { // also of one that is down: its data is still to be moved
 			fmt.Fprintf(&out, "`\\xff\\xff/management/in_progress_exclusion/%s' is `'\n", p.Address)
 		}
 	}

@@ -78,29 +78,28 @@ func (c *cluster) memberFacts(v *view, m system.Member, now time.Time) expressio
 	processes := v.processes(m)
 	facts := expression.Facts{
 		"otherInstance": v.otherInstance(m), "reports": len(processes) > 0, "missingSeconds": int64(c.roster.missing(m.ID, now).Seconds()), "coordinator": v.coordinates(m, processes),
-		"excluded": excluded(processes), "exclusions": list(v.exclusionsOf(processes)), "empty": v.empty(processes),
+		"excluded": excluded(processes), "exclusions": list(v.exclusionsOf(processes)), "empty": v.empty(m, processes),
 		"notExcluded": cmp.Or(v.contradiction(m), c.unexcludable(v, m.ID, m.Role, processes, now)),
 	}
 	if len(processes) > 0 {
-		v.addProcesses(facts, processes)
+		v.addProcesses(facts, m, processes)
 	}
 	return facts
 }
 
-func (v *view) addProcesses(facts expression.Facts, processes []*status.Process) {
+func (v *view) addProcesses(facts expression.Facts, m system.Member, processes []*status.Process) {
 	var addresses, roles []string
 	var stored int64
-	hasData, draining, maintained := false, false, false
+	hasData, maintained := false, false
 	for _, p := range processes {
 		addresses, roles = append(addresses, p.HostPort()), append(roles, p.RoleNames()...)
-		hasData, draining = hasData || p.HasData(), draining || v.isDraining(p)
-		maintained = maintained || p.UnderMaintenance
+		hasData, maintained = hasData || p.HasData(), maintained || p.UnderMaintenance
 		stored += storedBytes(p)
 	}
 	slices.Sort(roles)
 	facts["addresses"], facts["roles"], facts["storedBytes"] = list(addresses), list(slices.Compact(roles)), stored
 	facts["underMaintenance"] = maintained
-	if v.unlisted == "" {
+	if draining, known := v.inProgress(m, processes); known {
 		facts["inProgress"], facts["hasData"] = draining, draining || hasData
 	}
 	if degraded := slices.ContainsFunc(processes, func(p *status.Process) bool { return p.Degraded != nil && *p.Degraded }); degraded ||

@@ -51,12 +51,38 @@ func (v *view) isDraining(p *status.Process) bool { return slices.Contains(v.dra
 
 // empty reports whether all processes of a member are excluded and have no data; without a process it is not. The cluster's own list says so, and
 // the roles do not say otherwise.
-func (v *view) empty(processes []*status.Process) bool {
-	if v.Problem() != "" || v.unlisted != "" || len(processes) == 0 {
-		return false
+func (v *view) empty(m system.Member, processes []*status.Process) bool {
+	draining, known := v.inProgress(m, processes)
+	return known && !draining && len(processes) > 0 && !slices.ContainsFunc(processes, func(p *status.Process) bool { return !p.IsExcluded() || p.HasData() })
+}
+
+// inProgress reports whether an exclusion of a member is in progress, also of a process that has left the status: the list names an address at its IPs.
+// It is not known while a process there has no locality, and, of a member whose pod's IP is not known, while the list names an address of no process.
+func (v *view) inProgress(m system.Member, processes []*status.Process) (draining, known bool) {
+	ips := ipsOf(m, processes)
+	draining = slices.ContainsFunc(v.draining, func(address string) bool { return slices.Contains(ips, (&status.Process{Address: address}).IP()) })
+	known = v.Problem() == "" && v.unlisted == "" && !slices.ContainsFunc(v.Processes(), func(p *status.Process) bool {
+		return len(p.Locality) == 0 && slices.Contains(ips, p.IP())
+	})
+	return draining, known && (podIP(m) != "" || !v.listsUnseen())
+}
+
+// ipsOf are the IPs of a member's pod and its processes.
+func ipsOf(m system.Member, processes []*status.Process) []string {
+	var ips []string
+	if ip := podIP(m); ip != "" {
+		ips = append(ips, ip)
 	}
-	return !slices.ContainsFunc(processes, func(p *status.Process) bool {
-		return !p.IsExcluded() || v.isDraining(p) || p.HasData()
+	for _, p := range processes {
+		ips = append(ips, p.IP())
+	}
+	return ips
+}
+
+// listsUnseen reports whether the list of exclusions in progress names an address that no process in the status has.
+func (v *view) listsUnseen() bool {
+	return slices.ContainsFunc(v.draining, func(address string) bool {
+		return !slices.ContainsFunc(v.Processes(), func(p *status.Process) bool { return p.HostPort() == address })
 	})
 }
 

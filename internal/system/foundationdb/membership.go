@@ -46,7 +46,7 @@ func (c *cluster) needed(v *view, member system.Member) string {
 		return why
 	case len(processes) == 0 && age < c.waits.missing:
 		return fmt.Sprintf("no process of it has been in the status for %.0f s, and it counts as lost after %.0f s", age.Seconds(), c.waits.missing.Seconds())
-	case len(processes) > 0 && !v.empty(processes):
+	case len(processes) > 0 && !v.empty(member, processes):
 		return "it has a process in the status that is not empty"
 	}
 	return cmp.Or(v.NotTolerant(c.least), v.maintained())

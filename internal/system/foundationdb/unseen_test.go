@@ -1,0 +1,61 @@
+package foundationdb_test
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"usher.sh/usher/internal/eviction"
+	"usher.sh/usher/internal/system/foundationdb"
+	"usher.sh/usher/test/fdbsim"
+)
+
+// A process that has left the status while its exclusion is in progress still has its data: its member is not empty, whether the IP of its pod is known
+// or not. Where it is, what is unseen at another IP does not keep the member.
+func TestAProcessThatLeavesTheStatusWithData(t *testing.T) {
+	for name, leave := range map[string]func(*fdbsim.Cluster){
+		"out of sight": func(sim *fdbsim.Cluster) { sim.Hide("p5", true) },
+		"down":         func(sim *fdbsim.Cluster) { sim.Kill("p5"); sim.Advance(20 * time.Second) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			sim := fdbsim.New(5, 2)
+			b := newBench(t, simulated{sim}, 5, waits(0, 0, time.Minute))
+			sim.Add("p5", "z5") // at 10.0.0.16
+			sim.Advance(10 * time.Minute)
+			if _, err := b.prepare("p5", foundationdb.Exclude, eviction.Job{}); err != nil {
+				t.Fatal(err)
+			}
+			leave(sim)
+			unseen := false
+			for range 300 {
+				sim.Advance(time.Second)
+				evidence := b.observe()
+				addresses, _ := evidence.Members["p5"]["addresses"].([]string)
+				left := sim.DrainingProcesses("p5")
+				unseen = unseen || left == 1 && slices.Equal(addresses, []string{"10.0.0.16:4500"}) && !drains(t, sim, "10.0.0.16:4500")
+				if v := eviction.Judge(b.input(evidence, "p5")); (v.Answer == eviction.Allowed || evidence.Members["p5"]["empty"] == true) && left > 0 {
+					t.Fatalf("it is empty while %d processes of it have data: %v", left, evidence.Members["p5"])
+				}
+				if b.observeAll(b.at("p5", "10.0.0.15")).Members["p5"]["empty"] == true && left > 0 {
+					t.Fatal("it is empty while the list names an address of its pod")
+				}
+			}
+			if !unseen {
+				t.Error("the process that is unseen was never the only one with data: the case is none")
+			}
+		})
+	}
+}
+
+func drains(t *testing.T, sim *fdbsim.Cluster, address string) bool {
+	t.Helper()
+	out, err := sim.Run(t.Context(), sim.ClusterFile(), foundationdb.InProgress)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all, err := out.Draining()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return slices.Contains(all, address)
+}
