@@ -1,10 +1,12 @@
 package foundationdb
 
 import (
+	"errors"
 	"slices"
 	"strings"
 	"testing"
 
+	"usher.sh/usher/internal/system"
 	"usher.sh/usher/internal/system/foundationdb/status"
 )
 
@@ -76,6 +78,8 @@ func TestWhatIsExcludedByLocality(t *testing.T) {
 		"an id with a blank":       {"7.3.63", named("x all"), nil},
 		"an id like an option":     {"7.3.63", named("-x"), nil},
 		"an address that is none":  {"7.1.30", []*status.Process{{Address: "all:1"}}, nil},
+		"a command in a zone":      {"7.1.30", []*status.Process{{Address: "[fe80::1%x FORCE; kill; kill all]:4500"}}, nil},
+		"a zone":                   {"7.1.30", []*status.Process{{Address: "[fe80::1%eth0]:4500"}}, nil},
 		"no address while it runs": {"7.1.30", []*status.Process{{}}, nil},
 	} {
 		c := &cluster{version: test.version}
@@ -83,5 +87,28 @@ func TestWhatIsExcludedByLocality(t *testing.T) {
 		if !slices.Equal(got, test.want) || (err == nil) != (test.want != nil) {
 			t.Errorf("%s: %v, %v", name, got, err)
 		}
+	}
+}
+
+func TestWordsOfCommands(t *testing.T) {
+	for _, word := range []string{"10.0.0.2", "10.0.0.2:4500", "2001:db8::1", "::1", "[2001:db8::1]:4500", "locality_instance_id:storage-1"} {
+		if got, err := commandOf("include", []string{"10.0.0.1", word}); err != nil || got != "include 10.0.0.1 "+word {
+			t.Errorf("%q %v", got, err)
+		}
+	}
+	for _, word := range []string{"", "a b", "a;kill", "fe80::1%eth0", "'a'", `a\x20b`, `"a"`, "--all", "a\nb", "[fe80::1%x; kill; kill all]:4500", strings.Repeat("a", 301)} {
+		if got, err := commandOf("include", []string{"10.0.0.1", word}); !errors.Is(err, system.ErrTerminal) {
+			t.Errorf("%q is written as %q: %v", word, got, err)
+		}
+	}
+}
+
+// A process whose address has a zone is no coordinator.
+func TestCoordinatorsWithZones(t *testing.T) {
+	v := &view{Status: &status.Status{}}
+	v.Client.Coordinators.Coordinators = []status.Coordinator{{Address: "10.0.0.1:4500"}}
+	v.Cluster.Processes = map[string]*status.Process{"a": {Address: "[fe80::1%x; kill; kill all]:4500", Class: "storage", Locality: map[string]string{"zoneid": "z"}}}
+	if chosen, err := v.newCoordinators(nil, ""); err == nil {
+		t.Errorf("%v", chosen)
 	}
 }

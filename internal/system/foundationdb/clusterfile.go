@@ -47,8 +47,8 @@ func parseClusterFile(content string) (*clusterFile, error) {
 			return nil, errors.New("it has coordinators with :tls, and Usher does not speak TLS to FoundationDB")
 		}
 		parsed, err := netip.ParseAddrPort(address)
-		if err != nil {
-			return nil, errors.New("it has a coordinator that is not IP:PORT; Usher takes no host names there")
+		if err != nil || parsed.Addr().Zone() != "" {
+			return nil, errors.New("it has a coordinator that is not IP:PORT; Usher takes no host names and no IPv6 zones there")
 		}
 		f.coordinators = append(f.coordinators, parsed)
 	}

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
-	"strings"
 
 	"usher.sh/usher/internal/eviction"
 	"usher.sh/usher/internal/system/foundationdb/status"
@@ -34,7 +33,11 @@ func (c *cluster) moveCoordinators(ctx context.Context, v *view, step eviction.P
 	if err != nil {
 		return err
 	}
-	out, err := c.run(ctx, "coordinators "+strings.Join(addresses, " "))
+	command, err := commandOf("coordinators", addresses)
+	if err != nil {
+		return err
+	}
+	out, err := c.run(ctx, command)
 	if err == nil {
 		err = out.failed()
 	}
@@ -56,7 +59,7 @@ func (v *view) newCoordinators(leaves []*status.Process, ip string) ([]string, e
 	})
 	var chosen, zones []string
 	for _, p := range candidates {
-		if _, err := netip.ParseAddrPort(p.HostPort()); err != nil || slices.Contains(zones, p.Zone()) || len(chosen) == len(now) {
+		if address, err := netip.ParseAddrPort(p.HostPort()); err != nil || address.Addr().Zone() != "" || slices.Contains(zones, p.Zone()) || len(chosen) == len(now) {
 			continue
 		}
 		chosen, zones = append(chosen, p.HostPort()), append(zones, p.Zone())

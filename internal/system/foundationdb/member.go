@@ -140,8 +140,18 @@ func orNone(names []string) string {
 // plain is what may stand in a command: fdbcli takes blanks, semicolons, quotes and backslashes for its own.
 var plain = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.-]{0,253}$`)
 
-// commandWord is an entry of the list of exclusions as Usher writes it: an IP, or a locality of which the value is plain.
-var commandWord = regexp.MustCompile(`^[A-Za-z0-9_.:-]{1,300}$`)
+// commandWord is an IP, an IP:PORT, or a locality of which the value is plain.
+var commandWord = regexp.MustCompile(`^[A-Za-z0-9_.:[\]][A-Za-z0-9_.:[\]-]{0,299}$`)
+
+// commandOf writes a command of words; an error names the word that fdbcli would take for something else.
+func commandOf(command string, words []string) (string, error) {
+	for _, word := range words {
+		if !commandWord.MatchString(word) {
+			return "", fmt.Errorf("%w: fdbcli takes %q for more than a word", system.ErrTerminal, text.Cut(word, 64))
+		}
+	}
+	return command + " " + strings.Join(words, " "), nil
+}
 
 // entries are what fdbcli is to exclude so that the processes are excluded: their instance_id, where the version can exclude by it, or else their
 // IPs. An id goes on to hold where the process comes back at another IP.
@@ -155,7 +165,7 @@ func (c *cluster) entries(processes []*status.Process) ([]string, error) {
 	var all []string
 	for _, p := range processes {
 		ip, err := netip.ParseAddr(p.IP())
-		if err != nil {
+		if err != nil || ip.Zone() != "" {
 			return nil, fmt.Errorf("its address %q is none", text.Cut(p.Address, 64))
 		}
 		all = append(all, ip.String())

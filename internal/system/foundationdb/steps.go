@@ -65,8 +65,12 @@ func (c *cluster) exclude(ctx context.Context, v *view, step eviction.Preparatio
 	if entries = without(entries, v.Exclusions()); len(entries) == 0 { // the list has them, and the processes do not show it yet
 		return c.found(listed), nil
 	}
+	command, err := commandOf("exclude no_wait", entries)
+	if err != nil {
+		return eviction.Job{}, err
+	}
 	c.begin(entries)
-	out, err := c.run(ctx, "exclude no_wait "+strings.Join(entries, " "))
+	out, err := c.run(ctx, command)
 	if err == nil {
 		err = out.failed()
 	}
@@ -170,12 +174,11 @@ func (c *cluster) include(ctx context.Context, v *view, step eviction.Preparatio
 	if why := v.Unsettled(c.waits.include.Seconds()); why != "" {
 		return eviction.Undone{}, errors.New(why)
 	}
-	for _, entry := range own {
-		if !commandWord.MatchString(entry) {
-			return eviction.Undone{}, fmt.Errorf("%w: the job %q is none of Usher's", system.ErrTerminal, text.Cut(entry, 64))
-		}
+	command, err := commandOf("include", own)
+	if err != nil {
+		return eviction.Undone{}, err
 	}
-	out, err := c.run(ctx, "include "+strings.Join(own, " "))
+	out, err := c.run(ctx, command)
 	if err == nil {
 		err = out.failed()
 	}
