@@ -103,7 +103,7 @@ func (c *cluster) unexcludable(v *view, id, role string, processes []*status.Pro
 		return "which exclusions are in progress is not known: " + v.unlisted
 	}
 	lost, returning := c.roster.others(id, role, c.waits.missing, now)
-	zones, draining := v.Zones(processes), v.drainingBeside(processes)
+	draining := v.drainingBeside(processes)
 	switch {
 	case len(processes) == 0:
 		return "it has no process in the status"
@@ -112,8 +112,17 @@ func (c *cluster) unexcludable(v *view, id, role string, processes []*status.Pro
 	case len(draining)+lost >= int(max(1, need-1)):
 		return fmt.Sprintf("others are on their way out, as many as %s redundancy allows at once: zones with exclusions in progress: %s; lost members of the role: %d",
 			v.Cluster.Configuration.Redundancy, orNone(draining), lost)
-	case int64(len(zones)) < need:
-		return fmt.Sprintf("without it %d zones may hold data, and %d are needed", len(zones), need)
+	}
+	return v.zonesLack(processes, need)
+}
+
+// zonesLack says that without processes fewer zones than there are copies may hold what they do; "": as many may.
+func (v *view) zonesLack(processes []*status.Process, need int64) string {
+	if n := len(v.Zones(processes)); int64(n) < need && slices.ContainsFunc(processes, func(p *status.Process) bool { return !p.OnlyLogs() }) {
+		return fmt.Sprintf("without it %d zones may hold data, and %d are needed", n, need)
+	}
+	if n := len(v.LogZones(processes)); int64(n) < need && slices.ContainsFunc(processes, (*status.Process).Logs) {
+		return fmt.Sprintf("without it %d zones may hold log servers, and %d are needed", n, need)
 	}
 	return ""
 }

@@ -170,6 +170,34 @@ func TestZonesThatAreLeft(t *testing.T) {
 	}
 }
 
+// Zones of storage servers do not make up for those of log servers, nor the other way round.
+func TestZonesThatAreLeftForLogs(t *testing.T) {
+	for _, test := range []struct{ class, lacks string }{
+		{"log", "without it 1 zones may hold log servers, and 2 are needed"}, {"transaction", "without it 1 zones may hold log servers, and 2 are needed"}, {"storage", ""},
+	} {
+		t.Run(test.class, func(t *testing.T) {
+			sim := fdbsim.New(8, 2)
+			for i := range 8 {
+				p := sim.Find("p" + string(rune('1'+i)))
+				p.Class = "storage"
+				if i >= 5 {
+					p.Class = test.class
+				}
+			}
+			b := newBench(t, simulated{sim}, 8, v1alpha1.FoundationDBWaits{})
+			b.roles["p6"], b.roles["p7"] = "foundationdb-log", "foundationdb-log"
+			if _, err := b.prepare("p6", foundationdb.Exclude, eviction.Job{}); err != nil {
+				t.Fatal(err)
+			}
+			sim.Advance(10 * time.Minute)
+			_, err := b.prepare("p7", foundationdb.Exclude, eviction.Job{})
+			if (err == nil) != (test.lacks == "") || err != nil && !strings.Contains(err.Error(), test.lacks) {
+				t.Errorf("%v", err)
+			}
+		})
+	}
+}
+
 // A process that is not in the status for seconds runs, and has all that it had.
 func TestAProcessThatIsOutOfSight(t *testing.T) {
 	sim := fdbsim.New(5, 2)

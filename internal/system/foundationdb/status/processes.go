@@ -135,9 +135,18 @@ func (s *Status) IsCoordinator(p *Process) bool {
 // Zones are the fault domains of processes that may hold data and are not excluded, without those of some processes. The class of a process says
 // what it may hold; one that holds data may, whatever its class.
 func (s *Status) Zones(without []*Process) []string {
+	return s.zones(without, func(p *Process) bool { return p.Has(Storage) || slices.Contains(storageClasses, p.Class) })
+}
+
+// LogZones are the fault domains of processes whose class is for log servers and that are not excluded, without those of some processes.
+func (s *Status) LogZones(without []*Process) []string {
+	return s.zones(without, func(p *Process) bool { return slices.Contains(logClasses, p.Class) })
+}
+
+func (s *Status) zones(without []*Process, may func(*Process) bool) []string {
 	var zones []string
 	for _, p := range s.Processes() {
-		if p.Zone() != "" && !p.IsExcluded() && !slices.Contains(without, p) && (p.Has(Storage) || slices.Contains(storageClasses, p.Class)) {
+		if p.Zone() != "" && !p.IsExcluded() && !slices.Contains(without, p) && may(p) {
 			zones = append(zones, p.Zone())
 		}
 	}
@@ -145,4 +154,15 @@ func (s *Status) Zones(without []*Process) []string {
 	return slices.Compact(zones)
 }
 
-var storageClasses = []string{"storage", "unset"}
+var (
+	storageClasses = []string{"storage", "unset"}
+	logClasses     = []string{"log", "transaction", "unset"}
+)
+
+// Logs reports whether the process is a log server, or of a class for them.
+func (p *Process) Logs() bool { return p.Has(Log) || slices.Contains(logClasses, p.Class) }
+
+// OnlyLogs reports whether the process is of a class for log servers alone, and no storage server.
+func (p *Process) OnlyLogs() bool {
+	return !p.Has(Storage) && (p.Class == "log" || p.Class == "transaction")
+}
