@@ -22,9 +22,13 @@ const (
 	storedBytes     = 20 << 20
 )
 
+// version is that of fdbcli, and of each process that has no other.
+const version = "7.3.79"
+
 // Process is a simulated fdbserver.
 type Process struct {
 	ID, Zone, Class, Address string // ID is its instance_id; "": it has none
+	Version                  string
 
 	disk    int // changes when it is lost
 	running bool
@@ -66,7 +70,7 @@ func New(n, copies int) *Cluster {
 	c := &Cluster{now: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), copies: copies, generation: 2}
 	for i := 1; i <= n; i++ {
 		c.processes = append(c.processes, &Process{
-			ID: fmt.Sprintf("p%d", i), Zone: fmt.Sprintf("z%d", i), Class: "unset", Address: fmt.Sprintf("10.0.0.%d:4500", 10+i),
+			ID: fmt.Sprintf("p%d", i), Zone: fmt.Sprintf("z%d", i), Class: "unset", Version: version, Address: fmt.Sprintf("10.0.0.%d:4500", 10+i),
 			disk: 1, running: true, since: c.now.Add(-time.Hour),
 		})
 	}
@@ -207,7 +211,7 @@ func (c *Cluster) Add(id, zone string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.processes = append(c.processes, &Process{
-		ID: id, Zone: zone, Class: "unset", Address: fmt.Sprintf("10.0.0.%d:4500", 11+len(c.processes)), disk: 1, running: true, since: c.now,
+		ID: id, Zone: zone, Class: "unset", Version: version, Address: fmt.Sprintf("10.0.0.%d:4500", 11+len(c.processes)), disk: 1, running: true, since: c.now,
 	})
 	c.recover()
 }

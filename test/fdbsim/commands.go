@@ -25,7 +25,7 @@ func (c *Cluster) connection() string {
 }
 
 // Version implements foundationdb.CLI.
-func (*Cluster) Version(context.Context) (string, error) { return "7.3.79", nil }
+func (*Cluster) Version(context.Context) (string, error) { return version, nil }
 
 // Run implements foundationdb.CLI.
 func (c *Cluster) Run(ctx context.Context, file, command string) (foundationdb.Output, error) {

@@ -82,8 +82,9 @@ func TestWhatIsExcludedByLocality(t *testing.T) {
 		"a zone":                   {"7.1.30", []*status.Process{{Address: "[fe80::1%eth0]:4500"}}, nil},
 		"no address while it runs": {"7.1.30", []*status.Process{{}}, nil},
 	} {
-		c := &cluster{version: test.version}
-		got, err := c.entries(test.of)
+		v := &view{Status: &status.Status{}}
+		v.Cluster.Processes = map[string]*status.Process{"one": {Version: "7.3.79"}, "other": {Version: test.version}}
+		got, err := v.entries(test.of)
 		if !slices.Equal(got, test.want) || (err == nil) != (test.want != nil) {
 			t.Errorf("%s: %v, %v", name, got, err)
 		}

@@ -57,14 +57,17 @@ func (v *view) empty(m system.Member, processes []*status.Process) bool {
 }
 
 // inProgress reports whether an exclusion of a member is in progress, also of a process that has left the status: the list names an address at its IPs.
-// It is not known while a process there has no locality, and, of a member whose pod's IP is not known, while the list names an address of no process.
+// It is not known while a process there has no locality; of a member whose pod's IP is not known, while the list names an address of no process; and of one
+// that is excluded by locality alone, where a process in the status is of a version whose list leaves that out.
 func (v *view) inProgress(m system.Member, processes []*status.Process) (draining, known bool) {
 	ips := ipsOf(m, processes)
 	draining = slices.ContainsFunc(v.draining, func(address string) bool { return slices.Contains(ips, (&status.Process{Address: address}).IP()) })
 	known = v.Problem() == "" && v.unlisted == "" && !slices.ContainsFunc(v.Processes(), func(p *status.Process) bool {
 		return len(p.Locality) == 0 && slices.Contains(ips, p.IP())
 	})
-	return draining, known && (podIP(m) != "" || !v.listsUnseen())
+	return draining, known && (podIP(m) != "" || !v.listsUnseen()) && (v.byLocality() || !slices.ContainsFunc(processes, func(p *status.Process) bool {
+		return p.IsExcluded() && !v.hasAddress(p)
+	}))
 }
 
 // ipsOf are the IPs of a member's pod and its processes.
@@ -164,8 +167,8 @@ func commandOf(command string, words []string) (string, error) {
 
 // entries are what fdbcli is to exclude so that the processes are excluded: their instance_id, where the version can exclude by it, or else their
 // IPs. An id goes on to hold where the process comes back at another IP.
-func (c *cluster) entries(processes []*status.Process) ([]string, error) {
-	if id := processes[0].Instance(); id != "" && byLocality(c.version) {
+func (v *view) entries(processes []*status.Process) ([]string, error) {
+	if id := processes[0].Instance(); id != "" && v.byLocality() {
 		if !plain.MatchString(id) {
 			return nil, fmt.Errorf("its instance_id %q has characters that fdbcli takes for its own", text.Cut(id, 64))
 		}
@@ -181,6 +184,16 @@ func (c *cluster) entries(processes []*status.Process) ([]string, error) {
 	}
 	slices.Sort(all)
 	return slices.Compact(all), nil
+}
+
+// byLocality reports whether all processes in the status are of versions that exclude by locality without a fault: any of them may be the one that is asked.
+func (v *view) byLocality() bool {
+	return !slices.ContainsFunc(v.Processes(), func(p *status.Process) bool { return !byLocality(p.Version) })
+}
+
+// hasAddress reports whether the process is excluded by an address, and not by a locality alone.
+func (v *view) hasAddress(p *status.Process) bool {
+	return slices.ContainsFunc(v.Cluster.Configuration.Excluded, func(e status.Exclusion) bool { return e.Locality == "" && e.Covers(p) })
 }
 
 // byLocality reports whether a version of FoundationDB excludes by locality without a fault: 7.1 from 7.1.42 on, later ones from 7.3.26 on.

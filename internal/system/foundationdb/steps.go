@@ -57,7 +57,7 @@ func (c *cluster) exclude(ctx context.Context, v *view, step eviction.Preparatio
 	if why := c.unexcludable(v, step.Member.ID, step.Member.Role, processes, c.now()); why != "" {
 		return eviction.Job{}, errors.New(why)
 	}
-	entries, err := c.entries(processes)
+	entries, err := v.entries(processes)
 	if err != nil {
 		return eviction.Job{}, fmt.Errorf("%w: %w", system.ErrTerminal, err)
 	}

@@ -59,3 +59,23 @@ func drains(t *testing.T, sim *fdbsim.Cluster, address string) bool {
 	}
 	return slices.Contains(all, address)
 }
+
+// Where one process is of a version that knows no localities, the list says nothing of what is excluded by locality alone. Usher excludes by IP there.
+func TestAnOldVersionAmongTheProcesses(t *testing.T) {
+	sim := fdbsim.New(5, 2)
+	b := newBench(t, simulated{sim}, 5, waits(0, 0, time.Minute))
+	sim.Find("p1").Version = "7.3.25"
+	b.byHand("exclude no_wait locality_instance_id:p5")
+	for range 600 {
+		sim.Advance(time.Second)
+		if facts := b.observe().Members["p5"]; facts["empty"] == true || facts["inProgress"] != nil {
+			t.Fatalf("it is known to be empty: %v", facts)
+		}
+	}
+	b.byHand("exclude no_wait 10.0.0.15")
+	b.until("it is excluded by its IP, and empty", func() bool { return b.observe().Members["p5"]["empty"] == true })
+	sim.Advance(time.Minute)
+	if job, err := b.prepare("p4", foundationdb.Exclude, eviction.Job{}); err != nil || job.ID != "10.0.0.14" {
+		t.Errorf("%+v %v", job, err)
+	}
+}
