@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"math"
 	"os"
 	"os/exec"
@@ -16,11 +17,18 @@ import (
 const (
 	// maxOutput is how many bytes fdbcli may write: the status of a process has 4 to 10 KB.
 	maxOutput = 32 << 20
+	// maxWords is how many bytes of errors and warnings it may write.
+	maxWords = 64 << 10
 	// maxMemory is how much memory fdbcli may have; it needs 30 MB and its output.
-	maxMemory = "512MiB"
+	maxMemory = "128MiB"
+	// maxRuns is how many may run at a time, of all policies together: the manager's memory limit has room for so many.
+	maxRuns = 2
 	// lastWords is how long fdbcli's output is waited for once it was killed.
 	lastWords = time.Second
 )
+
+// runs has an element for each fdbcli that runs.
+var runs = make(chan struct{}, maxRuns)
 
 // program is fdbcli at a path. Each run has a process group, a directory and a cluster file of its own, and no environment.
 type program struct{ path string }
@@ -40,12 +48,25 @@ func (p program) Run(ctx context.Context, clusterFile, command string) (Output, 
 	if err != nil {
 		return Output{}, err
 	}
-	now, err := os.ReadFile(file)
+	out.ClusterFile, err = leftBehind(file)
+	return out, err
+}
+
+// leftBehind reads the cluster file that a run has left behind.
+func leftBehind(path string) (string, error) {
+	file, err := os.Open(path) //nolint:gosec // it is in the run's own directory
 	if err != nil {
-		return Output{}, fmt.Errorf("running fdbcli: %w", err)
+		return "", fmt.Errorf("reading the cluster file that fdbcli has left behind: %w", err)
 	}
-	out.ClusterFile = string(now)
-	return out, nil
+	defer func() { _ = file.Close() }() // it was only read
+	content, err := io.ReadAll(io.LimitReader(file, maxClusterFile+1))
+	switch {
+	case err != nil:
+		return "", fmt.Errorf("reading the cluster file that fdbcli has left behind: %w", err)
+	case len(content) > maxClusterFile:
+		return "", fmt.Errorf("reading the cluster file that fdbcli has left behind: it is larger than %d KiB", maxClusterFile>>10)
+	}
+	return string(content), nil
 }
 
 // Version implements CLI.
@@ -70,17 +91,24 @@ func (p program) run(ctx context.Context, dir string, args ...string) (Output, e
 	if p.path == "" {
 		return Output{}, errors.New("the manager runs without fdbcli: give it the program's path with --fdbcli")
 	}
+	select {
+	case runs <- struct{}{}:
+		defer func() { <-runs }()
+	case <-ctx.Done():
+		return Output{}, fmt.Errorf("waiting for one of %d runs of fdbcli to end: %w", maxRuns, context.Cause(ctx))
+	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	out, stderr := &limited{rest: maxOutput, full: cancel}, &limited{rest: maxOutput, full: cancel}
+	out, stderr := &limited{limit: maxOutput, full: cancel}, &limited{limit: maxWords, full: cancel}
 	cmd := exec.CommandContext(ctx, p.path, args...)
 	cmd.Dir, cmd.Env, cmd.Stdout, cmd.Stderr, cmd.WaitDelay = dir, []string{}, out, stderr, lastWords
 	inOwnGroup(cmd)
 	err := cmd.Run()
 	wrote := Output{Out: out.kept.String(), Err: stderr.kept.String()}
 	ended, _ := errors.AsType[*exec.ExitError](err)
+	_, tooMuch := errors.AsType[tooMuchError](context.Cause(ctx))
 	switch cause := context.Cause(ctx); {
-	case errors.Is(cause, errTooMuch):
+	case tooMuch:
 		return Output{}, cause
 	case cause != nil:
 		return Output{}, fmt.Errorf("fdbcli has not ended: %w", cause)
@@ -92,20 +120,27 @@ func (p program) run(ctx context.Context, dir string, args ...string) (Output, e
 	return wrote, nil // the exit code says nothing
 }
 
-var errTooMuch = fmt.Errorf("fdbcli has written more than %d MiB", maxOutput>>20)
+// tooMuchError is the limit, in bytes, that fdbcli has written more than.
+type tooMuchError int
+
+func (e tooMuchError) Error() string {
+	if e >= 1<<20 {
+		return fmt.Sprintf("fdbcli has written more than %d MiB", int(e)>>20)
+	}
+	return fmt.Sprintf("fdbcli has written more than %d KiB of errors", int(e)>>10)
+}
 
 // limited keeps what is written to it, up to a limit, at which it ends what writes. The buffer is no embedded one: its ReadFrom would know no limit.
 type limited struct {
-	kept bytes.Buffer
-	rest int
-	full context.CancelCauseFunc
+	kept  bytes.Buffer
+	limit int // bytes
+	full  context.CancelCauseFunc
 }
 
 func (l *limited) Write(p []byte) (int, error) {
-	if len(p) > l.rest {
-		l.full(errTooMuch)
-		return 0, errTooMuch
+	if l.kept.Len()+len(p) > l.limit {
+		l.full(tooMuchError(l.limit))
+		return 0, tooMuchError(l.limit)
 	}
-	l.rest -= len(p)
 	return l.kept.Write(p)
 }

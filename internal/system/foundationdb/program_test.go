@@ -41,6 +41,8 @@ func TestRunsOfFDBCLI(t *testing.T) {
 	for name, test := range map[string]struct{ program, want string }{
 		"nothing said":        {"exit 1", "fdbcli says nothing and has ended with exit status 1"},
 		"more than there may": {"while :; do printf '%65536s' x; done", "fdbcli has written more than 32 MiB"},
+		"more errors":         {"while :; do printf '%4096s' x >&2; done", "fdbcli has written more than 64 KiB of errors"},
+		"a large file":        {`head -c 65537 /dev/zero > "$2"; echo`, "reading the cluster file that fdbcli has left behind: it is larger than 64 KiB"},
 	} {
 		if _, err := script(t, test.program).Run(t.Context(), "", "status"); err == nil || err.Error() != test.want {
 			t.Errorf("%s: %v", name, err)
@@ -51,6 +53,43 @@ func TestRunsOfFDBCLI(t *testing.T) {
 	}
 	if _, err := (program{}).Run(t.Context(), "", "status"); err == nil || !strings.Contains(err.Error(), "give it the program's path with --fdbcli") {
 		t.Errorf("no program: %v", err)
+	}
+}
+
+// So many run at a time, whoever asks. Another waits until one has ended, or as long as it may.
+func TestRunsAtATime(t *testing.T) {
+	dir := t.TempDir()
+	pipe := func(i int) string { return filepath.Join(dir, strconv.Itoa(i)) }
+	done := make(chan error, maxRuns)
+	for i := range maxRuns {
+		if err := syscall.Mkfifo(pipe(i), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		fdbcli := script(t, "echo > "+pipe(i)+"; read -r go < "+pipe(i)+"; echo done")
+		go func() {
+			_, err := fdbcli.Run(t.Context(), "", "status")
+			done <- err
+		}()
+		if _, err := os.ReadFile(pipe(i)); err != nil { // it runs
+			t.Fatal(err)
+		}
+	}
+	quick := script(t, "echo done")
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := quick.Run(ctx, "", "status"); err == nil || err.Error() != "waiting for one of 2 runs of fdbcli to end: context canceled" {
+		t.Errorf("a third runs: %v", err)
+	}
+	for i := range maxRuns {
+		if err := os.WriteFile(pipe(i), []byte("go\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	}
+	if _, err := quick.Run(t.Context(), "", "status"); err != nil {
+		t.Errorf("the runs have ended: %v", err)
 	}
 }
 
