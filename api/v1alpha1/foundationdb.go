@@ -67,10 +67,10 @@ type FoundationDBWaits struct {
 	// +kubebuilder:default="10m"
 	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('0s') && duration(self) <= duration('1h')",message="must be from 0s to 1h"
 	IncludeAfterRecovery *metav1.Duration `json:"includeAfterRecovery,omitempty"`
-	// Missing is how long a member without a process in the cluster's status may be about to come back, 1m to 1h. Until then no other member of its
+	// Missing is how long a member without a process in the cluster's status may be about to come back, 2m to 1h. Until then no other member of its
 	// role is excluded; after it the member counts as lost. Default: 5m.
 	// +optional
 	// +kubebuilder:default="5m"
-	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('1m') && duration(self) <= duration('1h')",message="must be from 1m to 1h: FoundationDB itself takes a minute to make up for what is lost"
+	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('2m') && duration(self) <= duration('1h')",message="must be from 2m to 1h: FoundationDB itself takes a minute to begin to make up for what is lost"
 	Missing *metav1.Duration `json:"missing,omitempty"`
 }

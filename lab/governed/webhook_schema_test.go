@@ -53,8 +53,13 @@ func TestPolicySchema(t *testing.T) {
 		},
 		"… lost at once": {
 			change: foundationDB(func(s *v1alpha1.EvictionPolicySpec) {
-				s.System.FoundationDB.Waits.Missing = &metav1.Duration{Duration: time.Second}
-			}), want: "must be from 1m to 1h",
+				s.System.FoundationDB.Waits.Missing = &metav1.Duration{Duration: 119 * time.Second}
+			}), want: "must be from 2m to 1h",
+		},
+		"… lost after two minutes": {
+			change: foundationDB(func(s *v1alpha1.EvictionPolicySpec) {
+				s.System.FoundationDB.Waits.Missing = &metav1.Duration{Duration: 2 * time.Minute}
+			}),
 		},
 		"… without a wait": {
 			change: foundationDB(func(s *v1alpha1.EvictionPolicySpec) {

@@ -25,7 +25,7 @@ func newHistory(t *testing.T, rt *rapid.T) *history {
 	b := newBench(t, simulated{sim}, sim.Size(), waits(
 		time.Duration(rapid.SampledFrom([]int{0, 5, 120}).Draw(rt, "excludeAfter"))*time.Second,
 		time.Duration(rapid.SampledFrom([]int{0, 10}).Draw(rt, "includeAfter"))*time.Second,
-		time.Duration(rapid.SampledFrom([]int{60, 300}).Draw(rt, "missing"))*time.Second))
+		time.Duration(rapid.SampledFrom([]int{120, 300}).Draw(rt, "missing"))*time.Second))
 	return &history{sim: sim, b: b, jobs: map[string]eviction.Job{}}
 }
 
