@@ -50,7 +50,7 @@ func reasons(r *Result) []string {
 	return all
 }
 
-// The first members are written down at once, and each is told of all; nothing is made before that.
+// The first members are written down at once, and each gets the list of all; nothing is made before that.
 func TestTheFirstFormTheSystemTogether(t *testing.T) {
 	w := newWorld(listing, 3, t.Fatalf)
 	if r := w.step(-1); !r.Progress || len(r.Actions) > 0 || len(r.Status.Members) != 3 || r.Status.Formed != nil {
@@ -59,14 +59,14 @@ func TestTheFirstFormTheSystemTogether(t *testing.T) {
 	w.in.Set.Spec.Groups[0].Replicas = 5
 	w.step(-1)
 	r := w.step(-1)
-	var told []string
+	var given []string
 	for i := range r.Actions {
 		if pod := r.Actions[i].Pod; pod != nil {
-			told = append(told, pod.Name+" "+pod.Spec.Containers[0].Env[0].Value+" "+pod.Spec.Containers[0].Env[1].Value)
+			given = append(given, pod.Name+" "+pod.Spec.Containers[0].Env[0].Value+" "+pod.Spec.Containers[0].Env[1].Value)
 		}
 	}
 	want := []string{"kv-member-1 new 3", "kv-member-2 new 3", "kv-member-3 new 3"}
-	if diff := cmp.Diff(want, told); diff != "" {
+	if diff := cmp.Diff(want, given); diff != "" {
 		t.Error(diff)
 	}
 	if !w.settle() || len(w.ids()) != 5 {
@@ -103,7 +103,7 @@ func TestIDsAreNotUsedTwice(t *testing.T) {
 	}
 }
 
-// A list that has somebody else on it is of another system.
+// A list that has another entry on it is of another system.
 func TestAStrangersListIsNotBelieved(t *testing.T) {
 	w := newWorld(listing, 3, t.Fatalf)
 	for range 3 {
@@ -320,7 +320,7 @@ func TestRecreation(t *testing.T) {
 		t.Fatal(diff)
 	}
 	if env := r.Actions[0].Pod.Spec.Containers[0].Env; env[0].Value != "existing" || env[1].Value != "3" {
-		t.Errorf("it is told %v", env)
+		t.Errorf("it gets %v", env)
 	}
 }
 

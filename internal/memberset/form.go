@@ -88,7 +88,7 @@ func (d *decision) addresses(m *v1alpha1.SetMember) []string {
 	return d.Kind.Addresses(&g.pod.Spec, m.ID, d.Set.Namespace)
 }
 
-// peers are the members that one is told of when it starts: those that form the system with it, or those that are on the list. Where that is not known, a
+// peers are the members that one gets when it starts: those that form the system with it, or those that are on the list. Where that is not known, a
 // member comes back that has joined, and has on its disk whom it knows.
 func (d *decision) peers(m *v1alpha1.SetMember) []Peer {
 	var peers []Peer

@@ -39,13 +39,13 @@ type Kind struct {
 	Ports []corev1.ServicePort
 	// Addresses are where other members reach one; nil: the kind has none.
 	Addresses func(template *corev1.PodSpec, id, namespace string) []string
-	// Environment is what the first container of a member's pod is told; nil: nothing.
+	// Environment is what the first container of a member's pod gets; nil: nothing.
 	Environment func(template *corev1.PodSpec, system *v1alpha1.System, start *Start) []corev1.EnvVar
 	// Refuses says what a template may not tell a member, since Usher does, or since it would begin another system; nil: nothing.
 	Refuses func(template *corev1.PodSpec) error
 }
 
-// Start is what a member is told when its pod is made.
+// Start is what a member gets when its pod is made.
 type Start struct {
 	// Set is the UID of its set.
 	Set           types.UID

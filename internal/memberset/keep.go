@@ -101,7 +101,7 @@ func (d *decision) enlist(m *v1alpha1.SetMember, p *Pod) bool {
 	}
 	e := d.entry(m)
 	switch {
-	case e == nil && p != nil: // it has been taken off, and its pod cannot come back under what it was told
+	case e == nil && p != nil: // it has been taken off, and its pod cannot come back with what it got
 		d.block(notListed(m.ID, d.Set))
 		return false
 	case e == nil && (d.expels() || slices.ContainsFunc(d.List.Entries, func(e Entry) bool { return !e.Whole })):

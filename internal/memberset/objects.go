@@ -29,7 +29,7 @@ func (d *decision) labels(m *v1alpha1.SetMember, own map[string]string) map[stri
 	return all
 }
 
-// newPod is a member's pod, as its group's template says, with its claims, and with what it is told.
+// newPod is a member's pod, as its group's template says, with its claims, and with what it gets to start.
 func (d *decision) newPod(g *group, m *v1alpha1.SetMember) *corev1.Pod {
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{

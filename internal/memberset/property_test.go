@@ -45,7 +45,7 @@ func (w *world) happen(t *rapid.T) {
 	case 3:
 		node := rapid.SampledFrom(w.nodes).Draw(t, "node")
 		w.lost[node] = !w.lost[node]
-	case 4: // somebody evicts a pod, or it ends
+	case 4: // a pod is evicted, or it ends
 		if len(w.in.Pods) > 0 {
 			p := &w.in.Pods[rapid.IntRange(0, len(w.in.Pods)-1).Draw(t, "pod")]
 			p.Finished = rapid.Bool().Draw(t, "finished")

@@ -222,7 +222,7 @@ func (d *decision) dispensable(m *v1alpha1.SetMember) bool {
 }
 
 // leavesFirst reports whether a member that is lost leaves before another is taken in, since its system takes in none while it is on the list. What it asks for
-// then, and its role's rules, keep it from costing more. One that does not answer for a moment is not lost: its pod is Ready. One that was taken in and has not started was told of all that are on the list.
+// then, and its role's rules, keep it from costing more. One that does not answer for a moment is not lost: its pod is Ready. One that was taken in and has not started has the list of all.
 func (d *decision) leavesFirst(m *v1alpha1.SetMember) bool {
 	if !d.Kind.LostFirst || d.listUnread() != "" || slices.ContainsFunc(d.List.Entries, func(e Entry) bool { return e.Name == "" }) {
 		return false

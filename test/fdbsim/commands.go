@@ -114,7 +114,7 @@ func (c *Cluster) excluded(p *Process) bool {
 	})
 }
 
-// exclude refuses hardly anything: what is excluded that nobody has, and what leaves too few, are both excluded.
+// exclude refuses hardly anything: what is excluded that no process has, and what leaves too few, are both excluded.
 func (c *Cluster) exclude(out *foundationdb.Output, words []string) {
 	if len(words) == 0 {
 		out.Out = fmt.Sprintf("There are currently %d servers or localities being excluded from the database:\n  %s\n", len(c.exclusions), strings.Join(c.exclusions, "\n  "))

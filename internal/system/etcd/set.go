@@ -39,9 +39,9 @@ func memberURL(scheme, id, namespace string, port int) string {
 func peerScheme(template *corev1.PodSpec) string {
 	for i := range template.Containers {
 		c := &template.Containers[i]
-		told := slices.ContainsFunc(c.Env, func(v corev1.EnvVar) bool { return v.Name == "ETCD_PEER_CERT_FILE" || v.Name == "ETCD_PEER_AUTO_TLS" })
+		byVariable := slices.ContainsFunc(c.Env, func(v corev1.EnvVar) bool { return v.Name == "ETCD_PEER_CERT_FILE" || v.Name == "ETCD_PEER_AUTO_TLS" })
 		given := strings.Join(append(slices.Clone(c.Command), c.Args...), " ")
-		if told || strings.Contains(given, "--peer-cert-file") || strings.Contains(given, "--peer-auto-tls") {
+		if byVariable || strings.Contains(given, "--peer-cert-file") || strings.Contains(given, "--peer-auto-tls") {
 			return "https"
 		}
 	}
