@@ -72,6 +72,17 @@ type MemberSetSpec struct {
 	// +kubebuilder:validation:MaxLength=316
 	FaultDomainKey string `json:"faultDomainKey,omitempty"`
 
+	// IDPrefix begins the ids of members, and with that the names of their pods. Members with another are replaced.
+	// +optional
+	// +kubebuilder:validation:MaxLength=12
+	// +kubebuilder:validation:Pattern=`^[a-z]([-a-z0-9]*[a-z0-9])?$`
+	IDPrefix string `json:"idPrefix,omitempty"`
+
+	// UpdateStrategy says how what is changed in a group reaches its members.
+	// +optional
+	// +kubebuilder:default={}
+	UpdateStrategy MemberUpdateStrategy `json:"updateStrategy,omitzero"`
+
 	// Removal says how members are removed.
 	// +optional
 	// +kubebuilder:default={}
@@ -87,6 +98,9 @@ type MemberSetSpec struct {
 }
 
 // MemberGroup is a number of members that are alike.
+//
+// +kubebuilder:validation:XValidation:rule="has(self.replicas) != has(self.perNode)",message="set either replicas or perNode"
+// +kubebuilder:validation:XValidation:rule="has(self.replicas) == has(oldSelf.replicas)",message="a group with replicas stays one, and so does one with perNode: add another group"
 type MemberGroup struct {
 	// Name is a part of the names of the group's pods.
 	// +kubebuilder:validation:MaxLength=16
@@ -97,9 +111,26 @@ type MemberGroup struct {
 	// +kubebuilder:validation:MaxLength=63
 	Role string `json:"role"`
 	// Replicas is how many members do their work. While members are replaced there are more.
+	// +optional
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=250
-	Replicas int32 `json:"replicas"`
+	Replicas *int32 `json:"replicas,omitempty"`
+	// PerNode has one member on each node that matches. One whose node does not match any more is removed, once its data is elsewhere.
+	// +optional
+	PerNode *PerNode `json:"perNode,omitempty"`
+	// MembersPerPod is how many processes of the system each pod has. With another number members are replaced. Default: 1.
+	// +optional
+	// +kubebuilder:default=1
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=16
+	MembersPerPod int32 `json:"membersPerPod,omitempty"`
+	// AddressFrom says whose address other members reach a member at: its pod's, or that of a Service of its own. With another one members are
+	// replaced. Default: Service for etcd, else Pod.
+	// +optional
+	AddressFrom AddressSource `json:"addressFrom,omitempty"`
+	// UpdateStrategy is how what is changed in this group reaches its members. Default: that of the set.
+	// +optional
+	UpdateStrategy GroupUpdateStrategy `json:"updateStrategy,omitzero"`
 	// Template is a pod template, with metadata and spec, as Deployments have it. The apiserver checks it when a pod is made.
 	// +kubebuilder:pruning:PreserveUnknownFields
 	// +kubebuilder:validation:Type=object
@@ -128,15 +159,6 @@ type VolumeClaimTemplate struct {
 	Spec runtime.RawExtension `json:"spec"`
 }
 
-// MemberRemovalTerms say how members are removed.
-type MemberRemovalTerms struct {
-	// VolumeClaims says what becomes of the PersistentVolumes of a member that is removed: each is set to Retain before its claim goes, and stays with its
-	// data (Retain), or it goes as its reclaim policy says (Delete).
-	// +optional
-	// +kubebuilder:default=Retain
-	VolumeClaims VolumeClaimMode `json:"volumeClaims,omitempty"`
-}
-
 // MemberSetStatus is what Usher has made, and what it waits for. Usher alone writes it.
 type MemberSetStatus struct {
 	// +optional
@@ -160,6 +182,9 @@ type MemberSetStatus struct {
 	// +listType=map
 	// +listMapKey=name
 	Groups []MemberGroupStatus `json:"groups,omitempty"`
+	// LastRemovalTime is when the last removal of a member began.
+	// +optional
+	LastRemovalTime *metav1.Time `json:"lastRemovalTime,omitempty"`
 	// Members are all that there are. One is written down before anything of it is made, and stays until nothing of it is left.
 	// +optional
 	// +listType=map
@@ -194,6 +219,8 @@ type MemberGroupStatus struct {
 	MarkedCount  int32 `json:"markedCount"`
 	// ReadyCount is how many have a Ready pod.
 	ReadyCount int32 `json:"readyCount"`
+	// UpdatedCount is how many are as the group says today: their pods, and what only a replacement changes.
+	UpdatedCount int32 `json:"updatedCount"`
 	// LastNumber is the highest number that a member of the group has had. None is given twice.
 	LastNumber int64 `json:"lastNumber"`
 }
@@ -225,9 +252,32 @@ type SetMember struct {
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=16
 	AvoidNodes []string `json:"avoidNodes,omitempty"`
+	// ForNode is the node that it is for, of a group with a member for each node.
+	// +optional
+	// +kubebuilder:validation:MaxLength=253
+	ForNode string `json:"forNode,omitempty"`
+	// Shape is what it has been since it was written down: only a replacement changes it.
+	Shape MemberShape `json:"shape,omitzero"`
 	// Removal is how far its removal is; nil: no ReplacementRequest stands for it.
 	// +optional
 	Removal *MemberRemoval `json:"removal,omitempty"`
+}
+
+// MemberShape is what only a replacement changes of a member, beside its id and what its claims are like.
+type MemberShape struct {
+	// +optional
+	AddressFrom AddressSource `json:"addressFrom,omitempty"`
+	// +optional
+	MembersPerPod int32 `json:"membersPerPod,omitempty"`
+	// NodeSelector is that of its pod.
+	// +optional
+	// +kubebuilder:validation:MaxProperties=16
+	NodeSelector map[string]string `json:"nodeSelector,omitempty"`
+	// Claims are the names of its claims, as its group has them.
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MaxItems=8
+	Claims []string `json:"claims,omitempty"`
 }
 
 // SetMemberState says whether a member has done its work.

@@ -2,8 +2,10 @@ package act
 
 import (
 	"context"
+	"encoding/json"
 
 	corev1 "k8s.io/api/core/v1"
+	api "k8s.io/api/lifecycle/v1alpha1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -11,6 +13,8 @@ import (
 
 	"usher.sh/usher/api/v1alpha1"
 	"usher.sh/usher/internal/answers"
+	"usher.sh/usher/internal/evictionrequest"
+	"usher.sh/usher/internal/memberset"
 	"usher.sh/usher/internal/policycache"
 	"usher.sh/usher/internal/snapshot"
 )
@@ -47,6 +51,58 @@ func (w *Sets) ChangePolicy(ctx context.Context, seen *v1alpha1.EvictionPolicy, 
 	changed := seen.DeepCopy()
 	changed.Spec = *spec.DeepCopy()
 	return answers.Of(w.Client.Patch(ctx, changed, client.MergeFromWithOptions(seen, client.MergeFromWithOptimisticLock{}), client.FieldOwner(fieldManager)))
+}
+
+// AskEviction asks for the eviction of the pod of this UID, so that it is made anew. One that was taken back is asked for anew.
+func (w *Sets) AskEviction(ctx context.Context, pod snapshot.Key, uid types.UID) answers.Answer {
+	wanted := setRequest(pod, uid)
+	err := w.Client.Create(ctx, wanted, client.FieldOwner(fieldManager))
+	if apierrors.IsAlreadyExists(err) {
+		return w.intend(ctx, pod, uid, api.EvictionRequestIntentEviction)
+	}
+	return answers.Of(err)
+}
+
+// WithdrawEviction takes that back.
+func (w *Sets) WithdrawEviction(ctx context.Context, pod snapshot.Key, uid types.UID) answers.Answer {
+	return w.intend(ctx, pod, uid, api.EvictionRequestIntentWithdrawn)
+}
+
+// intend changes what the request for a pod's eviction asks for, of the one that is the set's.
+func (w *Sets) intend(ctx context.Context, pod snapshot.Key, uid types.UID, intent api.EvictionRequestIntent) answers.Answer {
+	wanted := setRequest(pod, uid)
+	there := &api.EvictionRequest{}
+	if err := w.Client.Get(ctx, client.ObjectKeyFromObject(wanted), there); err != nil {
+		return answers.Of(err)
+	}
+	if err := evictionrequest.CheckRequest(there, wanted); err != nil {
+		return rejected(err.Error())
+	}
+	if there.Spec.Intent == intent {
+		return answers.Answer{Code: answers.Accepted}
+	}
+	patch, err := evictionrequest.IntentPatch(there, intent)
+	if err != nil {
+		return rejected(err.Error())
+	}
+	return answers.Of(w.Client.Patch(ctx, there, client.RawPatch(types.MergePatchType, patch), client.FieldOwner(fieldManager)))
+}
+
+func setRequest(pod snapshot.Key, uid types.UID) *api.EvictionRequest {
+	return evictionrequest.NewRequest(evictionrequest.Ref{Namespace: pod.Namespace, Name: pod.Name, UID: uid}, memberset.Requester)
+}
+
+// Relabel gives the pod of this UID labels and annotations, at the version that was decided upon.
+func (w *Sets) Relabel(ctx context.Context, pod snapshot.Key, a *memberset.Action) answers.Answer {
+	if a.UID == "" || a.Version == "" {
+		return answers.Of(errNoUID)
+	}
+	body, err := json.Marshal(map[string]metav1.ObjectMeta{"metadata": {UID: a.UID, ResourceVersion: a.Version, Labels: a.Labels, Annotations: a.Annotations}})
+	if err != nil {
+		return rejected(err.Error())
+	}
+	object := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name}}
+	return answers.Of(w.Client.Patch(ctx, object, client.RawPatch(types.MergePatchType, body), client.FieldOwner(fieldManager)))
 }
 
 // DeleteService deletes the Service of this UID.

@@ -76,6 +76,7 @@ func (d *decision) plan() {
 	for i := range d.groups {
 		d.resize(&d.groups[i])
 	}
+	d.update()
 	d.joined()
 	d.release()
 	for i := range d.status.Members {

@@ -56,7 +56,7 @@ func TestTheFirstFormTheSystemTogether(t *testing.T) {
 	if r := w.step(-1); !r.Progress || len(r.Actions) > 0 || len(r.Status.Members) != 3 || r.Status.Formed != nil {
 		t.Fatalf("at first: %+v", r)
 	}
-	w.in.Set.Spec.Groups[0].Replicas = 5
+	w.in.Set.Spec.Groups[0].Replicas = new(int32(5))
 	w.step(-1)
 	r := w.step(-1)
 	var given []string
@@ -234,7 +234,7 @@ func TestWhoGoesFirst(t *testing.T) {
 			for i := range w.in.Pods {
 				w.in.Pods[i].Zone = w.in.Pods[i].Name
 			}
-			w.in.Set.Spec.Groups[0].Replicas = 3
+			w.in.Set.Spec.Groups[0].Replicas = new(int32(3))
 			test.given(w)
 			if diff := cmp.Diff([]string{"mark " + test.want}, kinds(Decide(w.in))); diff != "" {
 				t.Error(diff)
@@ -247,7 +247,7 @@ func TestWhoGoesFirst(t *testing.T) {
 func TestAMarkedMemberIsTheOneThatGoes(t *testing.T) {
 	w := formed(t, listing, 4)
 	w.mark("kv-member-2")
-	w.in.Set.Spec.Groups[0].Replicas = 3
+	w.in.Set.Spec.Groups[0].Replicas = new(int32(3))
 	if !w.settle() {
 		t.Fatalf("%+v", w.in.Set.Status)
 	}
@@ -435,12 +435,12 @@ func TestThePolicySaysWhatTheSetDoes(t *testing.T) {
 }
 
 // Every alternative of the template keeps the pod off its predecessor's node.
-func TestAvoid(t *testing.T) {
+func TestRestrict(t *testing.T) {
 	term := corev1.NodeSelectorTerm{MatchExpressions: []corev1.NodeSelectorRequirement{{Key: "disk", Operator: corev1.NodeSelectorOpExists}}}
 	spec := corev1.PodSpec{Affinity: &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{
 		RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{term, {}}},
 	}}}
-	avoid(&spec, []string{"n1", "n2"})
+	restrict(&spec, corev1.NodeSelectorOpNotIn, []string{"n1", "n2"})
 	for i, term := range spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms {
 		if len(term.MatchFields) != 2 || term.MatchFields[1].Values[0] != "n2" || term.MatchFields[1].Key != "metadata.name" {
 			t.Errorf("alternative %d: %+v", i, term)

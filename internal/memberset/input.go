@@ -21,6 +21,8 @@ type Input struct {
 	Services []Object
 	// Requests are those for members of the set's policy.
 	Requests []Request
+	// Nodes are, by group, the names of the nodes on which a group with a member for each node has one.
+	Nodes map[string][]string
 	// Policy is the one of the set's name; nil: there is none.
 	Policy *Policy
 	// List is the system's list of members, where the kind has one.
@@ -35,8 +37,14 @@ type Kind struct {
 	Name string
 	// Lists: the system has a list of members that is changed by asking for it. LostFirst: it takes none in while one that has its whole part is lost.
 	Lists, LostFirst bool
-	// Ports are those of the Service that each member has; none: it has no Service.
+	// AddressFrom is whose address members are reached at: one of these, the first where a group does not say. None: members are not reached by others.
+	AddressFrom []v1alpha1.AddressSource
+	// Ports are those of the Service that a member has whose address is that of a Service.
 	Ports []corev1.ServicePort
+	// Several: a pod may have more than one process of the system.
+	Several bool
+	// Replaced are the roles whose members are replaced where their pod template changes, unless the set says otherwise.
+	Replaced []string
 	// Addresses are where other members reach one; nil: the kind has none.
 	Addresses func(template *corev1.PodSpec, id, namespace string) []string
 	// Environment is what the first container of a member's pod gets; nil: nothing.
@@ -53,6 +61,8 @@ type Start struct {
 	// First: it forms the system with Peers, itself among them. Else it joins these.
 	First bool
 	Peers []Peer
+	// Processes is how many of the system its pod has.
+	Processes int32
 }
 
 // Peer is a member as others reach it.
@@ -94,11 +104,18 @@ type Pod struct {
 	Object
 
 	Version    string // its resource version
+	Made       string // the hash of the template that it was made of; "": it does not say
 	Node, Zone string // "": it is on none
 	Ready      bool
 	Finished   bool // it has ended, and is not started again
 	// Unscheduled is the scheduler's message, where it has found no node.
 	Unscheduled string
+	// Asked: the set has asked for its eviction. Unasked is why that could not be looked up; "": it was.
+	Asked   bool
+	Unasked string
+
+	Labels, Annotations map[string]string
+	Spec                *corev1.PodSpec
 }
 
 // Claim is a member's claim.
@@ -106,6 +123,7 @@ type Claim struct {
 	Object
 
 	// Volume is the PersistentVolume that it is bound to; "": none. Known: it was read, and Retained says what becomes of it.
+	Made      string // the hash of the template that it was made of; "": it does not say
 	Volume    string
 	VolumeUID types.UID
 	Known     bool
@@ -159,6 +177,8 @@ type Action struct {
 	Service *corev1.Service
 	Policy  *v1alpha1.EvictionPolicy
 	Request *v1alpha1.ReplacementRequest
+	// Labels and Annotations are those that the pod lacks.
+	Labels, Annotations map[string]string
 	// Addresses are where the member that is admitted is reached. Entry is the one that leaves the list.
 	Addresses []string
 	Entry     *v1alpha1.MemberRegistration
@@ -179,6 +199,9 @@ const (
 	Mark          ActionKind = "mark"          // Request is made
 	Unmark        ActionKind = "unmark"        // Name, UID: a request that the set has made is deleted
 	DeletePod     ActionKind = "deletePod"     // Name, UID, Version
+	EvictPod      ActionKind = "evictPod"      // Name, UID: its eviction is asked for
+	KeepPod       ActionKind = "keepPod"       // Name, UID: what was asked for is taken back
+	RelabelPod    ActionKind = "relabelPod"    // Name, UID, Version, Labels, Annotations
 	RetainVolume  ActionKind = "retainVolume"  // Name, UID: the reclaim policy of the PersistentVolume becomes Retain
 	DeleteClaim   ActionKind = "deleteClaim"   // Name, UID
 	DeleteService ActionKind = "deleteService" // Name, UID

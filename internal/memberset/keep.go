@@ -51,7 +51,7 @@ func (d *decision) podOf(id string) (p *Pod, foreign bool) {
 // equip makes the Service and the claims that a member lacks, and reports whether it has them.
 func (d *decision) equip(g *group, m *v1alpha1.SetMember) bool {
 	has := true
-	if len(d.Kind.Ports) > 0 {
+	if hasService(m) {
 		at := slices.IndexFunc(d.Services, func(s Object) bool { return s.Name == m.ID })
 		switch {
 		case at < 0:

@@ -11,18 +11,26 @@ import (
 // Requester is who asks for a replacement where a set does: of a member that is one too many.
 const Requester = "usher.sh/member-set"
 
-// idOf is the id of a member, and the name of its pod and its Service.
-func idOf(set, group string, number int64) string { return fmt.Sprintf("%s-%s-%d", set, group, number) }
+// idOf is the id of a member that is made today, and the name of its pod and its Service.
+func (d *decision) idOf(group string, number int64) string {
+	id := fmt.Sprintf("%s-%s-%d", d.Set.Name, group, number)
+	if prefix := d.Set.Spec.IDPrefix; prefix != "" {
+		return prefix + "-" + id
+	}
+	return id
+}
 
 // highestNumber is the highest that is counted on from: whoever makes an object can name one that leaves none after it.
 const highestNumber = 1 << 30
 
-// numberOf is the number in the id of a member of a group, up to highestNumber; 0: it is none of it.
+// numberOf is the number in the id of a member of a group, whatever its prefix, up to highestNumber; 0: it is none of it.
 func numberOf(set, group, id string) int64 {
-	rest, is := strings.CutPrefix(id, set+"-"+group+"-")
-	if !is {
+	own := set + "-" + group + "-"
+	at := strings.LastIndex(id, own)
+	if at < 0 || at > 0 && id[at-1] != '-' {
 		return 0
 	}
+	rest := id[at+len(own):]
 	number, err := strconv.ParseInt(rest, 10, 64)
 	if err != nil || number < 0 || number > highestNumber || strconv.FormatInt(number, 10) != rest {
 		return 0
@@ -85,14 +93,17 @@ func labelOf(address string) string {
 	return label
 }
 
-// surplusRequest is the name of the request that a set makes for a member that is one too many. No other member ever has its id.
+// surplusRequest is the name of the request that a set makes for a member that is one too many, outdatedRequest that for one that is not as its group says. No
+// other member ever has its id.
 func surplusRequest(id string) string { return id + "-surplus" }
 
-func (d *decision) request(m *v1alpha1.SetMember, role string) *v1alpha1.ReplacementRequest {
+func outdatedRequest(id string) string { return id + "-outdated" }
+
+func (d *decision) request(m *v1alpha1.SetMember, name, role string) *v1alpha1.ReplacementRequest {
 	q := &v1alpha1.ReplacementRequest{Spec: v1alpha1.ReplacementRequestSpec{
 		Requester: Requester, Source: v1alpha1.ReplacementSource{Kind: v1alpha1.SourceEvictionPolicy, Name: d.Set.Name},
 		Member: v1alpha1.ReplacementMember{Role: role, ID: m.ID},
 	}}
-	q.Namespace, q.Name = d.Set.Namespace, surplusRequest(m.ID)
+	q.Namespace, q.Name = d.Set.Namespace, name
 	return q
 }

@@ -15,6 +15,12 @@ import (
 // SetUIDAnnotation is on claims, which no set owns, so that they outlive it: the UID of the set that they were made for.
 const SetUIDAnnotation = "usher.sh/member-set-uid"
 
+// TemplateHashAnnotation says on a pod, and on a claim, what its template was when it was made; LabelsHashAnnotation on a pod what its labels and annotations were.
+const (
+	TemplateHashAnnotation = "usher.sh/template-hash"
+	LabelsHashAnnotation   = "usher.sh/template-labels-hash"
+)
+
 // ownedBy is the reference by which the set controls an object.
 func ownedBy(set *v1alpha1.MemberSet) []metav1.OwnerReference {
 	return []metav1.OwnerReference{*metav1.NewControllerRef(set, v1alpha1.GroupVersion.WithKind("MemberSet"))}
@@ -29,15 +35,26 @@ func (d *decision) labels(m *v1alpha1.SetMember, own map[string]string) map[stri
 	return all
 }
 
+// annotations are those of a member's pod, but for the hash of what it was made of.
+func (d *decision) annotations(g *group) map[string]string {
+	all := maps.Clone(g.pod.Annotations)
+	if all == nil {
+		all = map[string]string{}
+	}
+	all[LabelsHashAnnotation] = g.labels
+	return all
+}
+
 // newPod is a member's pod, as its group's template says, with its claims, and with what it gets to start.
 func (d *decision) newPod(g *group, m *v1alpha1.SetMember) *corev1.Pod {
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
-			Namespace: d.Set.Namespace, Name: m.ID, Labels: d.labels(m, g.pod.Labels), Annotations: g.pod.Annotations, OwnerReferences: ownedBy(d.Set),
+			Namespace: d.Set.Namespace, Name: m.ID, Labels: d.labels(m, g.pod.Labels), Annotations: d.annotations(g), OwnerReferences: ownedBy(d.Set),
 		},
 		Spec: *g.pod.Spec.DeepCopy(),
 	}
-	pod.Spec.Hostname = m.ID
+	pod.Annotations[TemplateHashAnnotation] = g.hash
+	pod.Spec.Hostname, pod.Spec.NodeSelector = m.ID, maps.Clone(m.Shape.NodeSelector) // its volume is where that let it be
 	for i := range g.claims {
 		name := g.claims[i].Name
 		pod.Spec.Volumes = slices.DeleteFunc(pod.Spec.Volumes, func(v corev1.Volume) bool { return v.Name == name })
@@ -45,10 +62,13 @@ func (d *decision) newPod(g *group, m *v1alpha1.SetMember) *corev1.Pod {
 			PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: claimName(name, m.ID)},
 		}})
 	}
-	avoid(&pod.Spec, m.AvoidNodes)
+	restrict(&pod.Spec, corev1.NodeSelectorOpNotIn, m.AvoidNodes)
+	if m.ForNode != "" {
+		restrict(&pod.Spec, corev1.NodeSelectorOpIn, []string{m.ForNode})
+	}
 	if d.Kind.Environment != nil {
 		start := &Start{
-			Set: d.Set.UID, Namespace: d.Set.Namespace, ID: m.ID, First: m.First && d.status.Formed == nil, Peers: d.peers(m),
+			Set: d.Set.UID, Namespace: d.Set.Namespace, ID: m.ID, First: m.First && d.status.Formed == nil, Peers: d.peers(m), Processes: m.Shape.MembersPerPod,
 		}
 		first := &pod.Spec.Containers[0]
 		first.Env = append(first.Env, d.Kind.Environment(&g.pod.Spec, &d.Set.Spec.System, start)...)
@@ -57,8 +77,8 @@ func (d *decision) newPod(g *group, m *v1alpha1.SetMember) *corev1.Pod {
 	return pod
 }
 
-// avoid keeps a pod off nodes. The terms of a node selector are alternatives, so each of them has to say it.
-func avoid(spec *corev1.PodSpec, nodes []string) {
+// restrict keeps a pod off nodes, or on one. The terms of a node selector are alternatives, so each of them has to say it.
+func restrict(spec *corev1.PodSpec, operator corev1.NodeSelectorOperator, nodes []string) {
 	if len(nodes) == 0 {
 		return
 	}
@@ -76,7 +96,7 @@ func avoid(spec *corev1.PodSpec, nodes []string) {
 	for i := range terms {
 		for _, node := range nodes {
 			terms[i].MatchFields = append(terms[i].MatchFields, corev1.NodeSelectorRequirement{
-				Key: metav1.ObjectNameField, Operator: corev1.NodeSelectorOpNotIn, Values: []string{node},
+				Key: metav1.ObjectNameField, Operator: operator, Values: []string{node},
 			})
 		}
 	}
@@ -87,7 +107,7 @@ func (d *decision) newClaim(t *claimTemplate, m *v1alpha1.SetMember) *corev1.Per
 	return &corev1.PersistentVolumeClaim{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: d.Set.Namespace, Name: claimName(t.Name, m.ID), Labels: d.labels(m, t.Labels),
-			Annotations: map[string]string{SetUIDAnnotation: string(d.Set.UID)},
+			Annotations: map[string]string{SetUIDAnnotation: string(d.Set.UID), TemplateHashAnnotation: t.hash},
 		},
 		Spec: *t.spec.DeepCopy(),
 	}

@@ -2,8 +2,12 @@ package memberset
 
 import (
 	"testing"
+	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"pgregory.net/rapid"
+
+	"usher.sh/usher/api/v1alpha1"
 )
 
 // TestPropertySet has a set grow and shrink, and its members be marked, let go, lost and cancelled in any order, by a process that is killed at any action. None
@@ -17,22 +21,25 @@ func TestPropertySet(t *testing.T) {
 		}
 		w.lost = map[string]bool{}
 		if kind.Lists && len(w.in.Set.Status.Groups) > 0 { // what was refused is set back
-			w.in.Set.Spec.Groups[0].Replicas = (&decision{Input: &w.in}).wanted(&w.in.Set.Spec.Groups[0])
+			w.in.Set.Spec.Groups[0].Replicas = new((&decision{Input: &w.in}).wanted(&w.in.Set.Spec.Groups[0]))
 		}
 		if !w.settle() {
 			t.Fatalf("it has not come to rest: %+v", w.in.Set.Status)
 		}
-		if n := len(w.in.Set.Status.Members); n != int(w.in.Set.Spec.Groups[0].Replicas) || len(w.in.Pods) != n || len(w.in.Claims) != n {
+		if n := len(w.in.Set.Status.Members); n != int(*w.in.Set.Spec.Groups[0].Replicas) || len(w.in.Pods) != n || len(w.in.Claims) != n {
 			t.Fatalf("%d members, %d pods, %d claims", n, len(w.in.Pods), len(w.in.Claims))
+		}
+		if s := w.in.Set.Status.Groups[0]; s.UpdatedCount != s.Replicas {
+			t.Fatalf("%d of %d members are as their group says", s.UpdatedCount, s.Replicas)
 		}
 	})
 }
 
 func (w *world) happen(t *rapid.T) {
-	switch rapid.IntRange(0, 9).Draw(t, "what") {
+	switch rapid.IntRange(0, 13).Draw(t, "what") {
 	case 0:
 		if w.in.Set.Status.Formed != nil {
-			w.in.Set.Spec.Groups[0].Replicas = int32(rapid.IntRange(1, 5).Draw(t, "replicas"))
+			w.in.Set.Spec.Groups[0].Replicas = new(int32(rapid.IntRange(1, 5).Draw(t, "replicas")))
 		}
 	case 1:
 		if ids := w.ids(); len(ids) > 0 && w.in.Set.Status.Formed != nil {
@@ -53,9 +60,38 @@ func (w *world) happen(t *rapid.T) {
 		}
 	case 5:
 		w.permit()
+	case 10:
+		w.evict()
+	case 11: // the template, the claims or the shape of the group change
+		w.respecify(t)
+	case 12:
+		u := &w.in.Set.Spec.UpdateStrategy
+		u.Type = rapid.SampledFrom([]v1alpha1.MemberUpdateType{"", v1alpha1.UpdateRecreate, v1alpha1.UpdateReplace}).Draw(t, "strategy")
+		u.Recreate.Batch = rapid.SampledFrom([]v1alpha1.MemberBatch{"", v1alpha1.BatchAll, v1alpha1.BatchZone, v1alpha1.BatchMember}).Draw(t, "batch")
+		w.in.Set.Spec.Removal.Batch = rapid.SampledFrom([]v1alpha1.MemberBatch{"", v1alpha1.BatchAll, v1alpha1.BatchMember}).Draw(t, "removal")
+		w.in.Set.Spec.Removal.MinInterval = &metav1.Duration{Duration: rapid.SampledFrom([]time.Duration{0, 5 * time.Second}).Draw(t, "interval")}
 	case 6:
 		w.pass()
 	default:
 		w.step(rapid.IntRange(-1, 3).Draw(t, "carried out"))
+	}
+}
+
+func (w *world) respecify(t *rapid.T) {
+	g := &w.in.Set.Spec.Groups[0]
+	switch rapid.IntRange(0, 3).Draw(t, "changed") {
+	case 0:
+		image := rapid.SampledFrom([]string{"etcd", "etcd:2", "etcd:3"}).Draw(t, "image")
+		g.Template.Raw = []byte(`{"metadata":{"labels":{"app":"kv"}},"spec":{"containers":[{"name":"etcd","image":"` + image + `"}]}}`)
+	case 1:
+		g.Template.Raw = []byte(`{"metadata":{"labels":{"app":"kv","tier":"` + rapid.SampledFrom([]string{"a", "b"}).Draw(t, "tier") + `"}},"spec":{"containers":[{"name":"etcd","image":"etcd"}]}}`)
+	case 2:
+		if w.in.Set.Status.Formed != nil {
+			g.VolumeClaimTemplates[0].Spec.Raw = []byte(`{"accessModes":["ReadWriteOnce"],"storageClassName":"` + rapid.SampledFrom([]string{"a", "b"}).Draw(t, "class") + `"}`)
+		}
+	case 3:
+		if w.in.Set.Status.Formed != nil {
+			w.in.Set.Spec.IDPrefix = rapid.SampledFrom([]string{"", "a"}).Draw(t, "prefix")
+		}
 	}
 }

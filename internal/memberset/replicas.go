@@ -7,8 +7,12 @@ const fewestMembers, mostVoters = 3, 9
 
 // wanted is how many members a group is to have. Where what the spec asks for would be a system that cannot be left, that is as many as it was before: 0 at first.
 func (d *decision) wanted(g *v1alpha1.MemberGroup) int32 {
+	if g.PerNode != nil {
+		return int32(len(d.Nodes[g.Name]))
+	}
+	asked := *g.Replicas
 	if !d.Kind.Lists {
-		return g.Replicas
+		return asked
 	}
 	var before int32
 	for i := range d.Set.Status.Groups {
@@ -16,8 +20,8 @@ func (d *decision) wanted(g *v1alpha1.MemberGroup) int32 {
 			before = s.Replicas
 		}
 	}
-	if g.Replicas == 1 && before < fewestMembers || g.Replicas >= fewestMembers && g.Replicas <= mostVoters {
-		return g.Replicas
+	if asked == 1 && before < fewestMembers || asked >= fewestMembers && asked <= mostVoters {
+		return asked
 	}
 	return before
 }

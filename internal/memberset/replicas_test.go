@@ -33,7 +33,7 @@ func TestReplicas(t *testing.T) {
 			w := newWorld(test.kind, test.replicas, t.Fatalf)
 			if test.before > 0 {
 				w = formed(t, test.kind, test.before)
-				w.in.Set.Spec.Groups[0].Replicas = test.replicas
+				w.in.Set.Spec.Groups[0].Replicas = &test.replicas
 			}
 			r := Decide(w.in)
 			if got := r.Status.Groups[0].Replicas; got != test.want || slices.Contains(reasons(&r), string(ReplicasUnsafe)) != test.unsafe || ready(&r.Status) && test.unsafe {
@@ -50,7 +50,7 @@ func TestReplicas(t *testing.T) {
 // A marked member does not go without a successor where fewer are asked for than can be.
 func TestAMarkedMemberOfThreeIsReplaced(t *testing.T) {
 	w := formed(t, listing, 3)
-	w.in.Set.Spec.Groups[0].Replicas = 1
+	w.in.Set.Spec.Groups[0].Replicas = new(int32(1))
 	w.mark("kv-member-1")
 	for range 60 {
 		w.pass()

@@ -13,6 +13,7 @@ const (
 	mostMembers  = 500
 	mostAvoided  = 16
 	mostBlockers = 32
+	mostSelected = 16 // labels of a node selector
 )
 
 // mark notes which requests stand for members, and forgets those that do not any more, but where there is no way back.
@@ -53,8 +54,12 @@ func (d *decision) requestFor(m *v1alpha1.SetMember) *Request {
 
 // resize makes members where too few are counted, and marks some where there are too many.
 func (d *decision) resize(g *group) {
+	if g.PerNode != nil {
+		d.spread(g)
+		return
+	}
 	wanted := d.wanted(g.MemberGroup)
-	if wanted != g.Replicas || d.Kind.Lists && wanted == 0 {
+	if d.Kind.Lists && (wanted != *g.Replicas || wanted == 0) {
 		d.block(replicasUnsafe(g.MemberGroup, wanted))
 	}
 	counted := d.counted(g.Name, anyMember)
@@ -73,7 +78,7 @@ func (d *decision) unmark(g *group, missing int) (unmarked int) {
 		if m.Group != g.Name || m.Removal == nil || leaving(m) || !whole(m) || unmarked == missing {
 			continue
 		}
-		if q := d.requestFor(m); q != nil && q.Own && !q.Deleted {
+		if q := d.requestFor(m); q != nil && q.Own && !q.Deleted && q.Name == surplusRequest(m.ID) {
 			d.act(Action{Kind: Unmark, Member: m.ID, Name: q.Name, UID: q.UID})
 			unmarked++
 		}
@@ -96,7 +101,7 @@ func (d *decision) grow(g *group, missing int) {
 		}
 		last++
 		d.status.Members = append(d.status.Members, v1alpha1.SetMember{
-			ID: idOf(d.Set.Name, g.Name, last), Group: g.Name, State: v1alpha1.MemberJoining, First: first, StartTime: d.stamp(), AvoidNodes: avoid,
+			ID: d.idOf(g.Name, last), Group: g.Name, State: v1alpha1.MemberJoining, First: first, StartTime: d.stamp(), AvoidNodes: avoid, Shape: d.shapeOf(g),
 		})
 	}
 }
@@ -121,7 +126,7 @@ func (d *decision) shrink(g *group, counted []*v1alpha1.SetMember, surplus int) 
 	}
 	for range surplus {
 		at := d.worst(counted)
-		d.act(Action{Kind: Mark, Member: counted[at].ID, Request: d.request(counted[at], g.Role)})
+		d.act(Action{Kind: Mark, Member: counted[at].ID, Request: d.request(counted[at], surplusRequest(counted[at].ID), g.Role)})
 		counted = slices.Delete(slices.Clone(counted), at, at+1)
 	}
 }
@@ -198,7 +203,9 @@ func (d *decision) nextStep(m *v1alpha1.SetMember) v1alpha1.MemberRemovalStep {
 	switch {
 	case q == nil || !d.dispensable(m):
 		return v1alpha1.RemovalGrowing
-	case q.Removing && !q.Deleted && m.Removal.Step == v1alpha1.RemovalReplaced && !d.removes():
+	case q.Removing && !q.Deleted && m.Removal.Step == v1alpha1.RemovalReplaced && d.mayBegin(m):
+		now := d.stamp()
+		d.status.LastRemovalTime = &now
 		return v1alpha1.RemovalRemoving
 	case !q.Removing:
 		d.block(awaitsRequest(m.ID, q.Name, d.Set.Namespace))
@@ -213,7 +220,7 @@ func (d *decision) dispensable(m *v1alpha1.SetMember) bool {
 	switch {
 	case joining(m):
 		return true
-	case g == nil, d.leavesFirst(m):
+	case g == nil, g.PerNode != nil, d.leavesFirst(m):
 		return true
 	case d.Kind.Lists && len(d.counted(m.Group, joining)) > 0:
 		return false
@@ -229,9 +236,4 @@ func (d *decision) leavesFirst(m *v1alpha1.SetMember) bool {
 	}
 	e, p := d.entry(m), d.pod(m.ID)
 	return e != nil && e.Whole && !e.Healthy && (p == nil || p.Terminating || !p.Ready)
-}
-
-// removes reports whether a member is being removed. One at a time is.
-func (d *decision) removes() bool {
-	return slices.ContainsFunc(d.status.Members, func(m v1alpha1.SetMember) bool { return leaving(&m) })
 }

@@ -22,6 +22,9 @@ func (d *decision) conclude() {
 	for i := range d.Set.Spec.Groups {
 		c := d.count(&d.Set.Spec.Groups[i])
 		complete = complete && c.MemberCount == c.Replicas && c.ReadyCount == c.Replicas && c.JoiningCount == 0 && c.MarkedCount == 0
+		if g := d.group(c.Name); g == nil || d.strategy(g) != v1alpha1.UpdateOnDelete {
+			complete = complete && c.UpdatedCount == c.Replicas
+		}
 		counts = append(counts, c)
 	}
 	d.status.Groups = counts
@@ -40,22 +43,27 @@ func (d *decision) count(g *v1alpha1.MemberGroup) v1alpha1.MemberGroupStatus {
 		}
 	}
 	for i := range d.status.Members {
-		m := &d.status.Members[i]
-		if m.Group != g.Name {
-			continue
-		}
-		c.MemberCount++
-		if joining(m) {
-			c.JoiningCount++
-		}
-		if m.Removal != nil {
-			c.MarkedCount++
-		}
-		if p := d.pod(m.ID); p != nil && p.Ready && !p.Terminating {
-			c.ReadyCount++
+		if m := &d.status.Members[i]; m.Group == g.Name {
+			d.countMember(&c, m)
 		}
 	}
 	return c
+}
+
+func (d *decision) countMember(c *v1alpha1.MemberGroupStatus, m *v1alpha1.SetMember) {
+	c.MemberCount++
+	if joining(m) {
+		c.JoiningCount++
+	}
+	if m.Removal != nil {
+		c.MarkedCount++
+	}
+	if g := d.group(m.Group); g != nil && d.updated(g, m) {
+		c.UpdatedCount++
+	}
+	if p := d.pod(m.ID); p != nil && p.Ready && !p.Terminating {
+		c.ReadyCount++
+	}
 }
 
 // Written returns blockers as a status has them.

@@ -36,6 +36,10 @@ const (
 	VolumeNotKnown    Reason = "VolumeNotKnown"
 	WriteNotAccepted  Reason = "WriteNotAccepted"
 	NotRead           Reason = "NotRead"
+	UpdateWaits       Reason = "UpdateWaits"
+	UpdateDisabled    Reason = "UpdateDisabled"
+	RemovalWaits      Reason = "RemovalWaits"
+	RemovalDisabled   Reason = "RemovalDisabled"
 )
 
 func templateInvalid(group string, err error) Blocker {
@@ -86,7 +90,7 @@ func tooManyMembers() Blocker {
 func replicasUnsafe(g *v1alpha1.MemberGroup, wanted int32) Blocker {
 	return Blocker{
 		Reason: ReplicasUnsafe, Never: true,
-		Message: fmt.Sprintf("group %s: replicas %d would be a system that no member can leave, or one with too many; it stays at %d", g.Name, g.Replicas, wanted),
+		Message: fmt.Sprintf("group %s: replicas %d would be a system that no member can leave, or one with too many; it stays at %d", g.Name, *g.Replicas, wanted),
 		Remedy:  fmt.Sprintf("set the replicas of group %s to 1 at first, or to %d to %d; from these it does not shrink to 1", g.Name, fewestMembers, mostVoters),
 	}
 }

@@ -18,7 +18,7 @@ var noon = time.Date(2026, 11, 27, 12, 0, 0, 0, time.UTC)
 // listing is a kind with a list of members, plain one without.
 var (
 	listing = Kind{
-		Name: "etcd", Lists: true, LostFirst: true, Ports: []corev1.ServicePort{{Name: "peer", Port: 2380}},
+		Name: "etcd", Lists: true, LostFirst: true, AddressFrom: []v1alpha1.AddressSource{v1alpha1.AddressFromService}, Ports: []corev1.ServicePort{{Name: "peer", Port: 2380}},
 		Addresses: func(_ *corev1.PodSpec, id, namespace string) []string {
 			return []string{"http://" + id + "." + namespace + ".svc:2380"}
 		},
@@ -35,23 +35,24 @@ var (
 
 // world is a cluster with one set in it. It carries out what is decided, as an apiserver, a scheduler, kubelets and a system would.
 type world struct {
-	in      Input
-	fail    func(format string, args ...any)
-	clock   time.Time
-	serial  int
-	nodes   []string
-	lost    map[string]bool // nodes
-	given   map[string]bool // ids that there were
-	avoided map[string][]string
-	begun   bool // the system has been formed
-	permits map[string]bool
+	in       Input
+	fail     func(format string, args ...any)
+	clock    time.Time
+	serial   int
+	nodes    []string
+	lost     map[string]bool // nodes
+	given    map[string]bool // ids that there were
+	avoided  map[string][]string
+	begun    bool // the system has been formed
+	together bool // the set was one whose members may all be removed at once
+	permits  map[string]bool
 }
 
 func newWorld(kind Kind, replicas int32, fail func(string, ...any)) *world {
 	set := &v1alpha1.MemberSet{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "kv", UID: "set", Generation: 1},
 		Spec: v1alpha1.MemberSetSpec{Groups: []v1alpha1.MemberGroup{{
-			Name: "member", Role: "etcd-member", Replicas: replicas,
+			Name: "member", Role: "etcd-member", Replicas: &replicas,
 			Template:             runtime.RawExtension{Raw: []byte(`{"metadata":{"labels":{"app":"kv"}},"spec":{"containers":[{"name":"etcd","image":"etcd"}]}}`)},
 			VolumeClaimTemplates: []v1alpha1.VolumeClaimTemplate{{Name: "data", Spec: runtime.RawExtension{Raw: []byte(`{"accessModes":["ReadWriteOnce"]}`)}}},
 		}}},
@@ -75,6 +76,7 @@ func (w *world) step(most int) Result {
 	w.in.Now = w.clock
 	result := Decide(w.in)
 	before := w.in.Set.Status
+	w.mayTogether()
 	w.in.Set.Status = *result.Status.DeepCopy()
 	w.checkStatus(&before)
 	for i := range result.Actions {
@@ -87,23 +89,33 @@ func (w *world) step(most int) Result {
 }
 
 func (w *world) checkStatus(before *v1alpha1.MemberSetStatus) {
-	removing := 0
+	var removing []string
+	began := false
 	for i := range w.in.Set.Status.Members {
 		m := &w.in.Set.Status.Members[i]
 		w.given[m.ID] = true
 		if len(m.AvoidNodes) > 0 {
 			w.avoided[m.ID] = m.AvoidNodes
 		}
-		if leaving(m) {
-			removing++
+		if zone := zoneOf(m); leaving(m) && !slices.Contains(removing, zone) {
+			removing = append(removing, zone)
 		}
-		if went := slices.ContainsFunc(before.Members, func(b v1alpha1.SetMember) bool { return b.ID == m.ID && leaving(&b) }); leaving(m) && !went && whole(m) {
-			w.checkReplaced(m)
+		if went := slices.ContainsFunc(before.Members, func(b v1alpha1.SetMember) bool { return b.ID == m.ID && leaving(&b) }); leaving(m) && !went {
+			began = true
+			if whole(m) {
+				w.checkReplaced(m)
+			}
 		}
 	}
-	if removing > 1 {
-		w.fail("%d members are removed at once", removing)
+	if len(removing) > 1 && began && !w.mayTogether() {
+		w.fail("members are removed at once in zones %v", removing)
 	}
+}
+
+// mayTogether: removals of several zones may have begun at once, if not today.
+func (w *world) mayTogether() bool {
+	w.together = w.together || !w.in.Kind.Lists && w.in.Set.Spec.Removal.Batch == v1alpha1.BatchAll
+	return w.together
 }
 
 // checkReplaced fails where a member begins to go, and fewer than there are to be do their work without it: but for one that its list does not do without.
@@ -115,7 +127,7 @@ func (w *world) checkReplaced(m *v1alpha1.SetMember) {
 		}
 	}
 	lost := slices.ContainsFunc(w.in.List.Entries, func(e Entry) bool { return e.Name == m.ID && !e.Healthy })
-	if wanted := w.in.Set.Status.Groups[0].Replicas; n < wanted && !lost {
+	if wanted := w.in.Set.Status.Groups[0].Replicas; n < wanted && !lost && m.ForNode == "" {
 		w.fail("%s goes, and %d of %d do their work without it", m.ID, n, wanted)
 	}
 }
@@ -129,7 +141,7 @@ func (w *world) carryOut(a *Action) {
 	case MakeService:
 		w.in.Services = append(w.in.Services, Object{Name: a.Service.Name, Member: a.Member, UID: w.uid(), Ours: true})
 	case MakeClaim:
-		w.in.Claims = append(w.in.Claims, Claim{Object: Object{Name: a.Claim.Name, Member: a.Member, UID: w.uid(), Ours: true}, Volume: "pv-" + a.Claim.Name, VolumeUID: "v", Known: true})
+		w.in.Claims = append(w.in.Claims, Claim{Object: Object{Name: a.Claim.Name, Member: a.Member, UID: w.uid(), Ours: true}, Made: a.Claim.Annotations[TemplateHashAnnotation], Volume: "pv-" + a.Claim.Name, VolumeUID: "v", Known: true})
 	case MakePod:
 		w.makePod(a)
 	case Admit:
@@ -149,6 +161,18 @@ func (w *world) carryOut(a *Action) {
 		}
 	case DeletePod:
 		w.deletePod(a)
+	case EvictPod, KeepPod:
+		for i := range w.in.Pods {
+			if p := &w.in.Pods[i]; p.UID == a.UID {
+				p.Asked = a.Kind == EvictPod
+			}
+		}
+	case RelabelPod:
+		for i := range w.in.Pods {
+			if p := &w.in.Pods[i]; p.UID == a.UID {
+				p.Labels, p.Annotations = a.Labels, a.Annotations
+			}
+		}
 	case RetainVolume:
 		for i := range w.in.Claims {
 			if w.in.Claims[i].Volume == a.Name {
@@ -169,7 +193,10 @@ func (w *world) makePod(a *Action) {
 	if env := a.Pod.Spec.Containers[0].Env; w.in.Kind.Lists && (env[0].Value == "new") == w.begun {
 		w.fail("pod %s starts with %v, and the system is formed: %t", a.Pod.Name, env, w.begun)
 	}
-	w.in.Pods = append(w.in.Pods, Pod{Object: Object{Name: a.Pod.Name, Member: a.Member, UID: w.uid(), Ours: true}, Version: "1"})
+	w.in.Pods = append(w.in.Pods, Pod{
+		Object: Object{Name: a.Pod.Name, Member: a.Member, UID: w.uid(), Ours: true}, Version: "1", Made: a.Pod.Annotations[TemplateHashAnnotation],
+		Labels: a.Pod.Labels, Annotations: a.Pod.Annotations, Spec: &a.Pod.Spec,
+	})
 	if affinity := a.Pod.Spec.Affinity; affinity != nil {
 		for _, f := range affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms[0].MatchFields {
 			w.avoided[a.Member] = append(w.avoided[a.Member], f.Values[0])
@@ -192,7 +219,9 @@ func (w *world) deletePod(a *Action) {
 	if at < 0 {
 		return
 	}
-	if !w.in.Pods[at].Finished {
+	m := slices.IndexFunc(w.in.Set.Status.Members, func(m v1alpha1.SetMember) bool { return m.ID == a.Member })
+	remade := m >= 0 && joining(&w.in.Set.Status.Members[m]) && !leaving(&w.in.Set.Status.Members[m])
+	if !w.in.Pods[at].Finished && !remade {
 		w.mayGo(a.Member)
 		if slices.ContainsFunc(w.in.List.Entries, func(e Entry) bool { return e.Name == a.Member }) {
 			w.fail("the pod of %s goes, which is on the list", a.Member)
@@ -299,10 +328,20 @@ func (w *world) gather() {
 	w.in.List = Listing{Cluster: "c1", Entries: entries}
 }
 
+// evict is what the responder does: it evicts pods that are asked to go, as long as all others do their work.
+func (w *world) evict() {
+	for i := range w.in.Pods {
+		p := &w.in.Pods[i]
+		if p.Asked && !p.Terminating && !slices.ContainsFunc(w.in.Pods, func(o Pod) bool { return o.Name != p.Name && (!o.Ready || o.Terminating) }) {
+			p.Terminating = true
+		}
+	}
+}
+
 // permit is what the controller of requests does: it lets one member go at a time, once the set says that it has enough without it, and ends a request
 // whose member is gone.
 func (w *world) permit() {
-	busy := slices.ContainsFunc(w.in.Requests, func(q Request) bool { return q.Removing && !q.Over })
+	busy := w.in.Kind.Lists && slices.ContainsFunc(w.in.Requests, func(q Request) bool { return q.Removing && !q.Over })
 	for i := range w.in.Requests {
 		q := &w.in.Requests[i]
 		at := slices.IndexFunc(w.in.Set.Status.Members, func(m v1alpha1.SetMember) bool { return m.ID == q.Member })
@@ -315,7 +354,7 @@ func (w *world) permit() {
 			delete(w.permits, q.Member)
 		case q.Deleted || q.Removing || busy || w.in.Set.Status.Members[at].Removal == nil || w.in.Set.Status.Members[at].Removal.RequestUID != q.UID:
 		case w.in.Set.Status.Members[at].Removal.Step == v1alpha1.RemovalReplaced:
-			q.Removing, busy = true, true
+			q.Removing, busy = true, w.in.Kind.Lists
 			w.permits[q.Member] = true
 		}
 	}
@@ -336,6 +375,7 @@ func (w *world) settle() bool {
 	for range 300 {
 		w.pass()
 		w.permit()
+		w.evict()
 		if r := w.step(-1); len(r.Actions) == 0 && !r.Progress && ready(&r.Status) {
 			return true
 		}

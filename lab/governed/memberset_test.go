@@ -56,7 +56,7 @@ func (h *house) memberSet(t *testing.T, ns string, replicas int32) *v1alpha1.Mem
 		ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "kv"},
 		Spec: v1alpha1.MemberSetSpec{
 			System: v1alpha1.System{Kubernetes: &v1alpha1.Kubernetes{}},
-			Groups: []v1alpha1.MemberGroup{{Name: "server", Role: "workload", Replicas: replicas, Template: runtime.RawExtension{Raw: []byte(template)}}},
+			Groups: []v1alpha1.MemberGroup{{Name: "server", Role: "workload", Replicas: &replicas, Template: runtime.RawExtension{Raw: []byte(template)}}},
 		},
 	}
 	must(t, h.client.Create(t.Context(), set))
@@ -145,7 +145,7 @@ func (h *house) setIsRefused(t *testing.T) {
 		ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "kv"},
 		Spec: v1alpha1.MemberSetSpec{
 			System: v1alpha1.System{Kubernetes: &v1alpha1.Kubernetes{}},
-			Groups: []v1alpha1.MemberGroup{{Name: "server", Role: "workload", Template: runtime.RawExtension{Raw: []byte(`{}`)}}},
+			Groups: []v1alpha1.MemberGroup{{Name: "server", Role: "workload", Replicas: new(int32), Template: runtime.RawExtension{Raw: []byte(`{}`)}}},
 		},
 	}
 	eventually(t, "a tenant that may not create pods to be refused", func() bool {

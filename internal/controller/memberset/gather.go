@@ -3,17 +3,21 @@ package memberset
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	api "k8s.io/api/lifecycle/v1alpha1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"usher.sh/usher/api/v1alpha1"
+	"usher.sh/usher/internal/evictionrequest/targets"
 	"usher.sh/usher/internal/memberset"
 	"usher.sh/usher/internal/policycache"
 	"usher.sh/usher/internal/replacement"
+	"usher.sh/usher/internal/snapshot"
 	"usher.sh/usher/internal/text"
 )
 
@@ -38,7 +42,7 @@ func (r *reconciler) gather(ctx context.Context, set *v1alpha1.MemberSet) (*look
 		return l, nil
 	}
 	l.in.Kind = *kind.Set
-	for _, read := range []func(context.Context, *look) error{r.pods, r.claims, r.services, r.requests, r.ownPolicy} {
+	for _, read := range []func(context.Context, *look) error{r.pods, r.claims, r.services, r.nodes, r.requests, r.ownPolicy} {
 		if err := read(ctx, l); err != nil {
 			return nil, err
 		}
@@ -71,6 +75,7 @@ func (r *reconciler) pods(ctx context.Context, l *look) error {
 		pod := &pods.Items[i]
 		p := memberset.Pod{
 			Object: l.object(pod), Version: pod.ResourceVersion, Node: pod.Spec.NodeName, Finished: pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed,
+			Made: pod.Annotations[memberset.TemplateHashAnnotation], Labels: pod.Labels, Annotations: pod.Annotations, Spec: &pod.Spec,
 		}
 		for _, c := range pod.Status.Conditions {
 			switch {
@@ -87,7 +92,47 @@ func (r *reconciler) pods(ctx context.Context, l *look) error {
 			}
 			p.Zone = zone
 		}
+		r.asked(ctx, pod, &p)
 		l.in.Pods = append(l.in.Pods, p)
+	}
+	return nil
+}
+
+// asked looks up whether the set has asked for the eviction of a pod.
+func (r *reconciler) asked(ctx context.Context, pod *corev1.Pod, p *memberset.Pod) {
+	requests, err := targets.RequestsOf(ctx, r.client, snapshot.Key{Namespace: pod.Namespace, Name: pod.Name})
+	if err != nil {
+		p.Unasked = text.Line(err.Error())
+		return
+	}
+	p.Asked = slices.ContainsFunc(requests, func(q *api.EvictionRequest) bool {
+		of := q.Spec.Target.Pod
+		return of != nil && of.UID == pod.UID && q.Spec.Requester == memberset.Requester && q.Spec.Intent == api.EvictionRequestIntentEviction && q.DeletionTimestamp == nil
+	})
+}
+
+// nodes are, by group, those on which a group with a member for each has one.
+func (r *reconciler) nodes(ctx context.Context, l *look) error {
+	for i := range l.set.Spec.Groups {
+		g := &l.set.Spec.Groups[i]
+		if g.PerNode == nil {
+			continue
+		}
+		var nodes corev1.NodeList
+		if err := r.client.List(ctx, &nodes, client.MatchingLabels(g.PerNode.NodeSelector), client.UnsafeDisableDeepCopy); err != nil {
+			return fmt.Errorf("listing nodes: %w", err)
+		}
+		var names []string
+		for j := range nodes.Items {
+			if nodes.Items[j].DeletionTimestamp == nil {
+				names = append(names, nodes.Items[j].Name)
+			}
+		}
+		slices.Sort(names)
+		if l.in.Nodes == nil {
+			l.in.Nodes = map[string][]string{}
+		}
+		l.in.Nodes[g.Name] = names
 	}
 	return nil
 }
@@ -123,7 +168,7 @@ func (r *reconciler) claims(ctx context.Context, l *look) error {
 	}
 	for i := range claims.Items {
 		claim := &claims.Items[i]
-		c := memberset.Claim{Object: l.object(claim), Volume: claim.Spec.VolumeName}
+		c := memberset.Claim{Object: l.object(claim), Volume: claim.Spec.VolumeName, Made: claim.Annotations[memberset.TemplateHashAnnotation]}
 		c.Ours = claim.Annotations[memberset.SetUIDAnnotation] == string(l.set.UID)
 		if c.Volume != "" && leaving[c.Member] {
 			if err := r.volume(ctx, claim, &c); err != nil {

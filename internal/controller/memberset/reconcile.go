@@ -122,6 +122,12 @@ func (r *reconciler) do(ctx context.Context, l *look, a *memberset.Action) answe
 		return r.Act.Unmark(ctx, named, a.UID)
 	case memberset.DeletePod:
 		return r.Members.DeletePod(ctx, named, a.UID, a.Version)
+	case memberset.EvictPod:
+		return r.Act.AskEviction(ctx, named, a.UID)
+	case memberset.KeepPod:
+		return r.Act.WithdrawEviction(ctx, named, a.UID)
+	case memberset.RelabelPod:
+		return r.Act.Relabel(ctx, named, a)
 	case memberset.RetainVolume:
 		return r.Members.RetainVolume(ctx, a.Name, a.UID)
 	case memberset.DeleteClaim:

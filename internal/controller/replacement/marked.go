@@ -3,6 +3,7 @@ package replacement
 import (
 	"context"
 	"fmt"
+	"math"
 	"slices"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -86,7 +87,7 @@ func completeness(set *v1alpha1.MemberSet, group, role string) (complete bool, l
 		working := slices.DeleteFunc(slices.Clone(set.Status.Members), func(m v1alpha1.SetMember) bool {
 			return m.Group != g.Name || m.State != v1alpha1.MemberWhole || m.Removal != nil
 		})
-		complete = complete && len(working) >= int(g.Replicas)
+		complete = complete && len(working) >= wanted(set, g.Name)
 		for j := range working {
 			if m := &working[j]; last == nil || last.StartTime.Before(&m.StartTime) {
 				last = m
@@ -94,4 +95,14 @@ func completeness(set *v1alpha1.MemberSet, group, role string) (complete bool, l
 		}
 	}
 	return complete, last
+}
+
+// wanted is how many members a group is to have, as the set's status says.
+func wanted(set *v1alpha1.MemberSet, group string) int {
+	for i := range set.Status.Groups {
+		if g := &set.Status.Groups[i]; g.Name == group {
+			return int(g.Replicas)
+		}
+	}
+	return math.MaxInt
 }

@@ -18,7 +18,7 @@ const clientPort, peerPort = 2379, 2380
 // setKind is how a MemberSet runs etcd: each member has a Service, whose name is its address.
 func setKind() *memberset.Kind {
 	return &memberset.Kind{
-		Name: "etcd", Lists: true, LostFirst: true, Addresses: peerURLs, Environment: environment, Refuses: overrides,
+		Name: "etcd", Lists: true, LostFirst: true, Addresses: peerURLs, Environment: environment, Refuses: overrides, AddressFrom: []v1alpha1.AddressSource{v1alpha1.AddressFromService},
 		Ports: []corev1.ServicePort{
 			{Name: "client", Port: clientPort, TargetPort: intstr.FromInt32(clientPort), Protocol: corev1.ProtocolTCP},
 			{Name: "peer", Port: peerPort, TargetPort: intstr.FromInt32(peerPort), Protocol: corev1.ProtocolTCP},

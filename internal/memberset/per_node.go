@@ -1,0 +1,44 @@
+package memberset
+
+import (
+	"slices"
+
+	"usher.sh/usher/api/v1alpha1"
+)
+
+// spread has one member be on each node of a group with a member for each. A node whose member is still there, marked or not, gets another once that is gone: there
+// is room for one. One whose node is not among them any more is marked.
+func (d *decision) spread(g *group) {
+	nodes := d.Nodes[g.Name]
+	for i := range d.status.Members {
+		m := &d.status.Members[i]
+		switch {
+		case m.Group != g.Name || leaving(m):
+		case slices.Contains(nodes, m.ForNode):
+			d.unmarkSurplus(m)
+		case m.Removal == nil:
+			d.act(Action{Kind: Mark, Member: m.ID, Request: d.request(m, surplusRequest(m.ID), g.Role)})
+		}
+	}
+	last := d.lastNumber(g)
+	for _, node := range nodes {
+		if slices.ContainsFunc(d.status.Members, func(m v1alpha1.SetMember) bool { return m.Group == g.Name && m.ForNode == node }) {
+			continue
+		}
+		if len(d.status.Members) >= mostMembers {
+			d.block(tooManyMembers())
+			return
+		}
+		last++
+		d.status.Members = append(d.status.Members, v1alpha1.SetMember{
+			ID: d.idOf(g.Name, last), Group: g.Name, State: v1alpha1.MemberJoining, StartTime: d.stamp(), ForNode: node, Shape: d.shapeOf(g),
+		})
+	}
+}
+
+// unmarkSurplus takes back that a member is one too many.
+func (d *decision) unmarkSurplus(m *v1alpha1.SetMember) {
+	if q := d.requestFor(m); q != nil && q.Own && !q.Deleted && q.Name == surplusRequest(m.ID) {
+		d.act(Action{Kind: Unmark, Member: m.ID, Name: q.Name, UID: q.UID})
+	}
+}

@@ -1,0 +1,135 @@
+package memberset
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	"usher.sh/usher/api/v1alpha1"
+)
+
+// recreate has pods that are outdated go, as many as their batch lets. Each is made anew under its name. One of a member that never did its work is deleted;
+// every other one is evicted, by the rules of its role.
+func (d *decision) recreate(members []*v1alpha1.SetMember) {
+	members = slices.DeleteFunc(members, func(m *v1alpha1.SetMember) bool {
+		p := d.pod(m.ID)
+		switch {
+		case p.Terminating:
+			return true
+		case !joining(m):
+			return false
+		case d.status.Formed == nil && p.Ready: // it may have formed a system already
+			d.block(awaitsBatch(m.ID, nil))
+		default:
+			d.act(Action{Kind: DeletePod, Member: m.ID, Name: p.Name, UID: p.UID, Version: p.Version})
+		}
+		return true
+	})
+	chosen := d.batch(members)
+	for _, m := range members {
+		switch p := d.pod(m.ID); {
+		case p.Asked:
+			d.block(awaitsEviction(m.ID, d.Set.Namespace))
+		case p.Unasked != "":
+			d.block(Unread("whether the eviction of pod "+m.ID+" is asked for", p.Unasked, "see that usher is installed whole: usher install"))
+		case slices.Contains(chosen, m):
+			d.act(Action{Kind: EvictPod, Member: m.ID, Name: p.Name, UID: p.UID})
+			d.block(awaitsEviction(m.ID, d.Set.Namespace))
+		case d.Set.Spec.UpdateStrategy.Recreate.Batch == v1alpha1.BatchNone:
+			d.block(batchNone(m.ID))
+		default:
+			d.block(awaitsBatch(m.ID, d.unavailable()))
+		}
+	}
+}
+
+// batch is which of the members go now: of those that are unavailable already any, and others as long as fewer zones have such members than may (source 002,
+// maxZonesWithUnavailablePods).
+func (d *decision) batch(members []*v1alpha1.SetMember) []*v1alpha1.SetMember {
+	terms := &d.Set.Spec.UpdateStrategy.Recreate
+	slices.SortStableFunc(members, func(a, b *v1alpha1.SetMember) int {
+		return cmp.Or(-cmp.Compare(d.down(a), d.down(b)), cmp.Compare(zoneOf(a), zoneOf(b)), strings.Compare(a.ID, b.ID))
+	})
+	unavailable := d.unavailable()
+	zones := zonesOf(unavailable)
+	open := func(m *v1alpha1.SetMember) bool {
+		return slices.Contains(zones, zoneOf(m)) || terms.MaxUnavailableZones == nil && (terms.Batch == v1alpha1.BatchAll || len(zones) == 0) ||
+			terms.MaxUnavailableZones != nil && len(zones) < int(*terms.MaxUnavailableZones)
+	}
+	members = slices.DeleteFunc(slices.Clone(members), func(m *v1alpha1.SetMember) bool { return !open(m) })
+	if len(members) == 0 {
+		return nil
+	}
+	switch terms.Batch {
+	case v1alpha1.BatchNone:
+		return nil
+	case v1alpha1.BatchMember:
+		if most := int(max(deref(terms.MaxUnavailableZones), 1)); d.down(members[0]) == 0 && len(unavailable) >= most {
+			return nil
+		}
+		return members[:1]
+	case v1alpha1.BatchZone, "":
+		zone := zoneOf(members[0])
+		return slices.DeleteFunc(members, func(m *v1alpha1.SetMember) bool { return zoneOf(m) != zone })
+	case v1alpha1.BatchAll:
+		if terms.MaxUnavailableZones == nil {
+			return members
+		}
+		return d.within(members, zones, int(*terms.MaxUnavailableZones))
+	}
+	return nil
+}
+
+// within are the members in no more zones than may have unavailable ones, of which some have already.
+func (d *decision) within(members []*v1alpha1.SetMember, zones []string, most int) []*v1alpha1.SetMember {
+	var all []*v1alpha1.SetMember
+	for _, m := range members {
+		if zone := zoneOf(m); !slices.Contains(zones, zone) {
+			if len(zones) >= most {
+				continue
+			}
+			zones = append(slices.Clone(zones), zone)
+		}
+		all = append(all, m)
+	}
+	return all
+}
+
+// unavailable are the members that did their work and do not now, or that are asked to go.
+func (d *decision) unavailable() []*v1alpha1.SetMember {
+	var all []*v1alpha1.SetMember
+	for i := range d.status.Members {
+		m := &d.status.Members[i]
+		if p := d.pod(m.ID); whole(m) && !leaving(m) && (d.down(m) == 1 || p.Asked) {
+			all = append(all, m)
+		}
+	}
+	return all
+}
+
+// down is 1 where a member has no Ready pod.
+func (d *decision) down(m *v1alpha1.SetMember) int {
+	if p := d.pod(m.ID); p != nil && p.Ready && !p.Terminating && !p.Finished {
+		return 0
+	}
+	return 1
+}
+
+// zoneOf is a member's zone. One whose zone is not known is in one of its own.
+func zoneOf(m *v1alpha1.SetMember) string { return cmp.Or(m.Zone, "member "+m.ID) }
+
+func zonesOf(members []*v1alpha1.SetMember) []string {
+	var zones []string
+	for _, m := range members {
+		zones = append(zones, zoneOf(m))
+	}
+	slices.Sort(zones)
+	return slices.Compact(zones)
+}
+
+func deref(n *int32) int32 {
+	if n == nil {
+		return 0
+	}
+	return *n
+}

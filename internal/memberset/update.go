@@ -1,0 +1,149 @@
+package memberset
+
+import (
+	"slices"
+
+	"usher.sh/usher/api/v1alpha1"
+)
+
+// update has what was changed in a group reach its members: some are replaced, others' pods are made anew, and labels change in place.
+func (d *decision) update() {
+	var recreated []*v1alpha1.SetMember
+	for i := range d.status.Members {
+		m := &d.status.Members[i]
+		g := d.group(m.Group)
+		if g == nil || leaving(m) {
+			continue
+		}
+		p := d.pod(m.ID)
+		if p != nil && !p.Terminating {
+			d.relabel(g, m, p)
+		}
+		why := d.replaced(g, m, p)
+		d.unmarkCurrent(m, why)
+		switch {
+		case why != "":
+			d.markOutdated(g, m, why)
+		case m.Removal == nil && p != nil && d.outdated(g, p) && d.strategy(g) == v1alpha1.UpdateRecreate:
+			recreated = append(recreated, m)
+		case p != nil && p.Asked && !p.Terminating:
+			d.act(Action{Kind: KeepPod, Member: m.ID, Name: p.Name, UID: p.UID})
+		}
+	}
+	d.recreate(recreated)
+}
+
+// strategy is how a changed template reaches the members of a group.
+func (d *decision) strategy(g *group) v1alpha1.MemberUpdateType {
+	switch {
+	case g.UpdateStrategy.Type != "":
+		return g.UpdateStrategy.Type
+	case d.Set.Spec.UpdateStrategy.Type != "":
+		return d.Set.Spec.UpdateStrategy.Type
+	case slices.Contains(d.Kind.Replaced, g.Role):
+		return v1alpha1.UpdateReplace
+	}
+	return v1alpha1.UpdateRecreate
+}
+
+// outdated reports whether a pod was made of another template than its group has. One that does not say what it was made of is taken for what it should be: what
+// takes that off would have it made anew without end.
+func (d *decision) outdated(g *group, p *Pod) bool { return p.Made != "" && p.Made != g.hash }
+
+// updated reports whether a member is as its group says.
+func (d *decision) updated(g *group, m *v1alpha1.SetMember) bool {
+	p := d.pod(m.ID)
+	return d.misshapen(g, m) == "" && (p == nil || !d.outdated(g, p))
+}
+
+// replaced says why a member is to be replaced to be as its group says; "": it is not.
+func (d *decision) replaced(g *group, m *v1alpha1.SetMember, p *Pod) string {
+	if why := d.misshapen(g, m); why != "" {
+		return why
+	}
+	if p == nil || !d.outdated(g, p) {
+		return ""
+	}
+	switch d.strategy(g) {
+	case v1alpha1.UpdateReplace:
+		return "its pod is of another template"
+	case v1alpha1.UpdateRecreate:
+		return d.alsoReplaced(g, p)
+	case v1alpha1.UpdateOnDelete:
+	}
+	return ""
+}
+
+// alsoReplaced says which change of the template is one that spec.updateStrategy.replace.alsoOn names; "": none.
+func (d *decision) alsoReplaced(g *group, p *Pod) string {
+	if p.Spec == nil {
+		return ""
+	}
+	for _, change := range d.Set.Spec.UpdateStrategy.Replace.AlsoOn {
+		switch {
+		case change == v1alpha1.ResourceIncrease && requestsMore(&g.pod.Spec, p.Spec):
+			return "its pod requests less than its template does"
+		case change == v1alpha1.FileOwnership && ownsOtherwise(&g.pod.Spec, p.Spec):
+			return "its pod's processes own files as others than its template says"
+		}
+	}
+	return ""
+}
+
+// unmarkCurrent takes back what the set has asked for because of what its group said, once the group says otherwise.
+func (d *decision) unmarkCurrent(m *v1alpha1.SetMember, why string) {
+	if why != "" {
+		return
+	}
+	for i := range d.Requests {
+		if q := &d.Requests[i]; q.Own && !q.Over && !q.Deleted && q.Name == outdatedRequest(m.ID) {
+			d.act(Action{Kind: Unmark, Member: m.ID, Name: q.Name, UID: q.UID})
+		}
+	}
+}
+
+// markOutdated has a member be replaced, as far as there may be more of that at once.
+func (d *decision) markOutdated(g *group, m *v1alpha1.SetMember, why string) {
+	switch {
+	case d.status.Formed == nil:
+		d.block(changedBeforeFormed(m.ID, why, d.Set))
+		return
+	case m.Removal != nil, d.asked(m):
+		return
+	}
+	if most := d.Set.Spec.UpdateStrategy.Replace.MaxInFlight; most != nil && d.inFlight() >= int(*most) {
+		d.block(awaitsReplacements(m.ID, why, int(*most)))
+		return
+	}
+	d.act(Action{Kind: Mark, Member: m.ID, Request: d.request(m, outdatedRequest(m.ID), g.Role)})
+}
+
+// asked reports whether a request for the member is there, whatever has become of it, that the set would make.
+func (d *decision) asked(m *v1alpha1.SetMember) bool {
+	return slices.ContainsFunc(d.Requests, func(q Request) bool { return !q.Over && q.Name == outdatedRequest(m.ID) })
+}
+
+// inFlight is how many members are marked, whoever marked them, and wait for those that take their place.
+func (d *decision) inFlight() (n int) {
+	for i := range d.status.Members {
+		if r := d.status.Members[i].Removal; r != nil && r.Step == v1alpha1.RemovalGrowing {
+			n++
+		}
+	}
+	for i := range d.actions {
+		if d.actions[i].Kind == Mark {
+			n++
+		}
+	}
+	return n
+}
+
+// relabel gives a pod the labels and annotations that its template has today. What the template has no more stays until the pod is made anew.
+func (d *decision) relabel(g *group, m *v1alpha1.SetMember, p *Pod) {
+	if made := p.Annotations[LabelsHashAnnotation]; made == "" || made == g.labels {
+		return
+	}
+	d.act(Action{
+		Kind: RelabelPod, Member: m.ID, Name: p.Name, UID: p.UID, Version: p.Version, Labels: d.labels(m, g.pod.Labels), Annotations: d.annotations(g),
+	})
+}

@@ -1,0 +1,68 @@
+package memberset
+
+import (
+	"cmp"
+	"fmt"
+	"strings"
+	"time"
+
+	"usher.sh/usher/api/v1alpha1"
+)
+
+func changedBeforeFormed(id, why string, set *v1alpha1.MemberSet) Blocker {
+	return Blocker{
+		Reason: SystemNotFormed, Never: true, Message: fmt.Sprintf("member %s is not as its group says (%s), and is not replaced before the system is formed", id, why),
+		Remedy: fmt.Sprintf("set the group back as it was; or, where nothing is to be kept, delete MemberSet %s and its claims, and write it anew (namespace %s)", set.Name, set.Namespace),
+	}
+}
+
+func awaitsReplacements(id, why string, most int) Blocker {
+	return Blocker{
+		Reason: UpdateWaits, Message: fmt.Sprintf("member %s is to be replaced (%s) once fewer than %d are being replaced", id, why, most),
+		Remedy: "wait, or raise spec.updateStrategy.replace.maxInFlight",
+	}
+}
+
+func awaitsEviction(id, namespace string) Blocker {
+	return Blocker{
+		Reason: UpdateWaits, Message: fmt.Sprintf("pod %s is of another template: its eviction is asked for, after which it is made anew", id),
+		Remedy: fmt.Sprintf("wait; usher why %s -n %s says what keeps it", id, namespace),
+	}
+}
+
+// awaitsBatch is about a pod whose turn it is not. The members are those that are unavailable.
+func awaitsBatch(id string, unavailable []*v1alpha1.SetMember) Blocker {
+	b := Blocker{Reason: UpdateWaits, Message: fmt.Sprintf("pod %s is of another template, and is made anew after others", id), Remedy: "wait"}
+	if len(unavailable) > 0 {
+		var ids []string
+		for _, m := range unavailable[:min(len(unavailable), 3)] {
+			ids = append(ids, m.ID)
+		}
+		b.Message = fmt.Sprintf("pod %s is of another template, and is made anew once these are Ready: %s", id, strings.Join(ids, ", "))
+		b.Remedy = "wait; see the logs of these pods"
+	}
+	return b
+}
+
+func batchNone(id string) Blocker {
+	return Blocker{
+		Reason: UpdateDisabled, Message: fmt.Sprintf("pod %s is of another template, and no pod is made anew: spec.updateStrategy.recreate.batch is None", id),
+		Remedy: "set another batch, or evict the pod",
+	}
+}
+
+func removalsOff(id string) Blocker {
+	return Blocker{
+		Reason: RemovalDisabled, Message: fmt.Sprintf("member %s may be removed, and none is: spec.removal.batch is None", id), Remedy: "set another batch",
+	}
+}
+
+func awaitsRemoval(id, other string) Blocker {
+	return Blocker{Reason: RemovalWaits, Message: fmt.Sprintf("member %s is removed once member %s is gone", id, cmp.Or(other, "another")), Remedy: "wait"}
+}
+
+func removalsApart(id string, at time.Time) Blocker {
+	return Blocker{
+		Reason: RemovalWaits, Message: fmt.Sprintf("member %s is removed at %s: spec.removal.minInterval keeps removals apart", id, at.UTC().Format(time.RFC3339)), Remedy: "wait",
+	}
+}
