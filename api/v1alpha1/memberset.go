@@ -88,6 +88,12 @@ type MemberSetSpec struct {
 	// +kubebuilder:default={}
 	Removal MemberRemovalTerms `json:"removal,omitzero"`
 
+	// OnEviction says what comes of the eviction of a member's pod. Auto: the pod goes, and is made anew under its name; but where its volumes can be used on its
+	// node alone, and that is cordoned, another member takes its place first.
+	// +optional
+	// +kubebuilder:default=Auto
+	OnEviction OnEviction `json:"onEviction,omitempty"`
+
 	// Repair says when a member that is unhealthy gets a successor. Without it nothing is looked at.
 	// +optional
 	Repair *Repair `json:"repair,omitempty"`

@@ -104,6 +104,26 @@ const (
 	AddressFromService AddressSource = "Service"
 )
 
+// OnEviction says what comes of the eviction of a member's pod.
+//
+// +kubebuilder:validation:Enum=Auto;Recreate;Replace
+type OnEviction string
+
+// What comes of an eviction.
+const (
+	OnEvictionAuto     OnEviction = "Auto"
+	OnEvictionRecreate OnEviction = "Recreate" // the pod goes, and is made anew under its name
+	OnEvictionReplace  OnEviction = "Replace"  // another member takes its place, and the pod goes with it then
+)
+
+// What OnEvictionAnnotation says.
+const (
+	PodRecreates               = "Recreate"
+	PodFollows                 = "RecreateElsewhere" // its volumes, if it has any, can be used on several nodes
+	PodIsReplaced              = "Replace"
+	PodIsReplacedWhereCordoned = "ReplaceWhereCordoned" // its volumes can be used on its node alone
+)
+
 // MemberRemovalTerms say how members are removed.
 type MemberRemovalTerms struct {
 	// VolumeClaims says what becomes of the PersistentVolumes of a member that is removed: each is set to Retain before its claim goes, and stays with its

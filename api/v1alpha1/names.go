@@ -33,6 +33,9 @@ const (
 	MemberSetLabel   = "usher.sh/member-set"
 	MemberGroupLabel = "usher.sh/member-group"
 	MemberIDLabel    = "usher.sh/member-id"
+	// OnEvictionAnnotation on a pod of a MemberSet says what comes of its eviction: one of the values of PodOnEviction. It is a record of Usher's own; without it
+	// the pod stays.
+	OnEvictionAnnotation = "usher.sh/on-eviction"
 	// UndoFinalizer is on a policy while there are preparations that deleting it must take back first, or members that have left and
 	// that only it remembers, and for ten minutes more.
 	UndoFinalizer = "usher.sh/undo"

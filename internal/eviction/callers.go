@@ -72,6 +72,8 @@ func exemption(in *AdmissionInput, j *judgement) NoteKind {
 		return ""
 	case slices.Contains(in.Self, in.User) && j.isReplaced() && !in.forced() && (nothingRuns(in) || j.runBy(in)):
 		return ByReplacement
+	case j.runBy(in) && !in.Pod.Ready && !in.forced():
+		return ByOwner // one that has not joined, at the version at which its set saw that
 	case in.Pod.Finished() && (ownsPod(in.User, in.Pod) || j.runBy(in)) && j.verdict.Answer != Allowed:
 		return ByOwner
 	case j.entry == nil:

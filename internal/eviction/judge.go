@@ -107,7 +107,9 @@ func (j *judgement) judge() *judgement {
 	j.lookAtOthers()
 	j.keepFloor()
 	j.examine(j.role.evict)
-	j.prepare()
+	if !j.replacedFirst() {
+		j.prepare()
+	}
 	j.awaitEarlier()
 	return j.conclude()
 }

@@ -171,6 +171,11 @@ func TestAdmitsItsOwnReplacement(t *testing.T) {
 	if Admit(in).Allow {
 		t.Error("a member of a MemberSet goes without a permit")
 	}
+	in.Pod.Ready = false
+	if got := Admit(in); !got.Allow || got.Note.Kind != ByOwner {
+		t.Errorf("one that has not joined: %+v", got)
+	}
+	in.Pod.Ready = true
 	in.Policies[0].Status.Replacing = []v1alpha1.Replacing{replaced("s0", "q0")}
 	in.Node, in.Grace = nil, new(int64)
 	if Admit(in).Allow {

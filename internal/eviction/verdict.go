@@ -63,28 +63,29 @@ type Blocker struct {
 
 // Reasons of blockers that no role wrote. The set is closed.
 const (
-	NoEvidence         = "NoEvidence"         // the system was not asked yet, or could not be asked
-	EvidenceStale      = "EvidenceStale"      // what is known is too old, or older than the last member's leave
-	EvidenceTooLarge   = "EvidenceTooLarge"   // what the system answers needs more memory than it may have
-	FactMissing        = "FactMissing"        // the system did not say what a rule asks for
-	RuleFailed         = "RuleFailed"         // a rule could not be evaluated, or took too long
-	MemberUnknown      = "MemberUnknown"      // the system or the policy does not know the member, or its id cannot be determined
-	ClaimedTwice       = "ClaimedTwice"       // several policies, or several entries of one, claim the pod
-	PolicyInvalid      = "PolicyInvalid"      // the policy that claims it cannot be used
-	PolicySuspended    = "PolicySuspended"    // its owner has suspended it
-	MemberShared       = "MemberShared"       // several pods give the same member's id
-	ForcedRemoval      = "ForcedRemoval"      // the caller gives it no time to end
-	Unmovable          = "Unmovable"          // an eviction would not take it off its node
-	PodStays           = "PodStays"           // its policy says that its load leaves, and the pod does not
-	AnotherIsLeaving   = "AnotherIsLeaving"   // as many members of the role as may be on their way are
-	AnotherIsReplaced  = "AnotherIsReplaced"  // another member is being replaced
-	PreparationPending = "PreparationPending" // a step was begun and is not done
-	TooFewReady        = "TooFewReady"        // fewer other members of the role have a Ready pod than the role asks for
-	EarlierRole        = "EarlierRole"        // members of roles that leave before it are on its node
-	AnotherIsPrepared  = "AnotherIsPrepared"  // as many members of the role as may be on their way are being prepared
-	NoSuccessor        = "NoSuccessor"        // the role says that no other member takes its place
-	PodMissing         = "PodMissing"         // a rule asks for the member's pod, and it has none
-	PolicyUnknown      = "PolicyUnknown"      // the pod says that it is governed, and its policy is not there
+	NoEvidence          = "NoEvidence"          // the system was not asked yet, or could not be asked
+	EvidenceStale       = "EvidenceStale"       // what is known is too old, or older than the last member's leave
+	EvidenceTooLarge    = "EvidenceTooLarge"    // what the system answers needs more memory than it may have
+	FactMissing         = "FactMissing"         // the system did not say what a rule asks for
+	RuleFailed          = "RuleFailed"          // a rule could not be evaluated, or took too long
+	MemberUnknown       = "MemberUnknown"       // the system or the policy does not know the member, or its id cannot be determined
+	ClaimedTwice        = "ClaimedTwice"        // several policies, or several entries of one, claim the pod
+	PolicyInvalid       = "PolicyInvalid"       // the policy that claims it cannot be used
+	PolicySuspended     = "PolicySuspended"     // its owner has suspended it
+	MemberShared        = "MemberShared"        // several pods give the same member's id
+	ForcedRemoval       = "ForcedRemoval"       // the caller gives it no time to end
+	Unmovable           = "Unmovable"           // an eviction would not take it off its node
+	PodStays            = "PodStays"            // its policy says that its load leaves, and the pod does not
+	AnotherIsLeaving    = "AnotherIsLeaving"    // as many members of the role as may be on their way are
+	AnotherIsReplaced   = "AnotherIsReplaced"   // another member is being replaced
+	PreparationPending  = "PreparationPending"  // a step was begun and is not done
+	TooFewReady         = "TooFewReady"         // fewer other members of the role have a Ready pod than the role asks for
+	EarlierRole         = "EarlierRole"         // members of roles that leave before it are on its node
+	AnotherIsPrepared   = "AnotherIsPrepared"   // as many members of the role as may be on their way are being prepared
+	NoSuccessor         = "NoSuccessor"         // the role says that no other member takes its place
+	LeavesByReplacement = "LeavesByReplacement" // another member takes its place first, by its MemberSet
+	PodMissing          = "PodMissing"          // a rule asks for the member's pod, and it has none
+	PolicyUnknown       = "PolicyUnknown"       // the pod says that it is governed, and its policy is not there
 )
 
 // Preparation is a step for one member.

@@ -46,6 +46,20 @@ func policyInvalid(policy snapshot.Key, problems []Problem) Blocker {
 	}
 }
 
+func leavesByReplacement(policy snapshot.Key, pod *snapshot.Pod, why string) Blocker {
+	return Blocker{
+		Reason: LeavesByReplacement, Message: fmt.Sprintf("another member takes the place of %s, and the pod goes with it then: %s", pod.Name, why),
+		Remedy: fmt.Sprintf("wait while its eviction is asked for: kubectl get memberset %s -n %s -o yaml shows how far that is", policy.Name, policy.Namespace), Retry: lookAgain,
+	}
+}
+
+func departureUnknown(policy snapshot.Key, pod *snapshot.Pod) Blocker {
+	return Blocker{
+		Reason: LeavesByReplacement, Message: fmt.Sprintf("MemberSet %s has not noted yet what comes of the eviction of pod %s", policy.Name, pod.Name),
+		Remedy: fmt.Sprintf("wait; if it stays so: kubectl describe memberset %s -n %s", policy.Name, policy.Namespace), Retry: lookAgain,
+	}
+}
+
 func policySuspended(policy snapshot.Key) Blocker {
 	return Blocker{
 		Reason:  PolicySuspended,

@@ -133,7 +133,7 @@ func addControllers(ctx context.Context, mgr ctrl.Manager, p *parts, o Options, 
 	})...)
 	all = append(all, membersetcontroller.Controller(mgr, membersetcontroller.Options{
 		Act: &act.Sets{Client: mgr.GetClient(), Observer: p.gatherer.Observer}, Members: &act.Replacements{Client: mgr.GetClient()},
-		Gatherer: p.gatherer, Self: p.self, Now: o.Clock.Now,
+		Gatherer: p.gatherer, Self: p.self, Requests: requests.served, Now: o.Clock.Now,
 	}))
 	all = append(all, repair.Controller(mgr, repair.Options{Act: &act.Replacements{Client: mgr.GetClient()}, Gatherer: p.gatherer, Now: o.Clock.Now}))
 	if requests.served {

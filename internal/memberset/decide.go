@@ -77,6 +77,7 @@ func (d *decision) plan() {
 		d.resize(&d.groups[i])
 	}
 	d.update()
+	d.depart()
 	d.joined()
 	d.release()
 	for i := range d.status.Members {

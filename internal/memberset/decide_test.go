@@ -273,6 +273,7 @@ func TestAReplacement(t *testing.T) {
 	}
 	want := []string{
 		"makeService kv-member-4", "makeClaim kv-member-4", "admit kv-member-4", "makePod kv-member-4",
+		"relabelPod kv-member-4",
 		"expel kv-member-1", "deletePod kv-member-1", "retainVolume kv-member-1", "deleteClaim kv-member-1", "deleteService kv-member-1",
 	}
 	if diff := cmp.Diff(want, order); diff != "" {

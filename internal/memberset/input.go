@@ -113,6 +113,13 @@ type Pod struct {
 	// Asked: the set has asked for its eviction. Unasked is why that could not be looked up; "": it was.
 	Asked   bool
 	Unasked string
+	// Wanted: another requester asks for its eviction. Cordoned: its node is.
+	Wanted, Cordoned bool
+	// OnEviction is what it says comes of that, "" where it does not say. Pinned: its volumes can be used on its node alone; nil: that is not known, and Unpinned
+	// says why.
+	OnEviction string
+	Pinned     *bool
+	Unpinned   string
 
 	Labels, Annotations map[string]string
 	Spec                *corev1.PodSpec

@@ -99,6 +99,9 @@ func surplusRequest(id string) string { return id + "-surplus" }
 
 func outdatedRequest(id string) string { return id + "-outdated" }
 
+// evictedRequest is that for one that is evicted, and leaves by being replaced.
+func evictedRequest(id string) string { return id + "-evicted" }
+
 func (d *decision) request(m *v1alpha1.SetMember, name, role string) *v1alpha1.ReplacementRequest {
 	q := &v1alpha1.ReplacementRequest{Spec: v1alpha1.ReplacementRequestSpec{
 		Requester: Requester, Source: v1alpha1.ReplacementSource{Kind: v1alpha1.SourceEvictionPolicy, Name: d.Set.Name},

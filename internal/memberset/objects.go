@@ -42,6 +42,13 @@ func (d *decision) annotations(g *group) map[string]string {
 		all = map[string]string{}
 	}
 	all[LabelsHashAnnotation] = g.labels
+	switch d.Set.Spec.OnEviction {
+	case v1alpha1.OnEvictionRecreate:
+		all[v1alpha1.OnEvictionAnnotation] = v1alpha1.PodRecreates
+	case v1alpha1.OnEvictionReplace:
+		all[v1alpha1.OnEvictionAnnotation] = v1alpha1.PodIsReplaced
+	case v1alpha1.OnEvictionAuto: // known once its volumes are
+	}
 	return all
 }
 

@@ -15,7 +15,7 @@ func (d *decision) spread(g *group) {
 		switch {
 		case m.Group != g.Name || leaving(m):
 		case slices.Contains(nodes, m.ForNode):
-			d.unmarkSurplus(m)
+			d.unmarkNamed(m, surplusRequest(m.ID))
 		case m.Removal == nil:
 			d.act(Action{Kind: Mark, Member: m.ID, Request: d.request(m, surplusRequest(m.ID), g.Role)})
 		}
@@ -33,12 +33,5 @@ func (d *decision) spread(g *group) {
 		d.status.Members = append(d.status.Members, v1alpha1.SetMember{
 			ID: d.idOf(g.Name, last), Group: g.Name, State: v1alpha1.MemberJoining, StartTime: d.stamp(), ForNode: node, Shape: d.shapeOf(g),
 		})
-	}
-}
-
-// unmarkSurplus takes back that a member is one too many.
-func (d *decision) unmarkSurplus(m *v1alpha1.SetMember) {
-	if q := d.requestFor(m); q != nil && q.Own && !q.Deleted && q.Name == surplusRequest(m.ID) {
-		d.act(Action{Kind: Unmark, Member: m.ID, Name: q.Name, UID: q.UID})
 	}
 }

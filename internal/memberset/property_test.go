@@ -16,6 +16,7 @@ func TestPropertySet(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		kind := rapid.SampledFrom([]Kind{listing, plain}).Draw(t, "kind")
 		w := newWorld(kind, int32(rapid.IntRange(1, 5).Filter(func(n int) bool { return n != 2 || !kind.Lists }).Draw(t, "replicas")), t.Fatalf)
+		w.pinned = rapid.Bool().Draw(t, "pinned")
 		for range rapid.IntRange(0, 60).Draw(t, "steps") {
 			w.happen(t)
 		}
@@ -36,7 +37,7 @@ func TestPropertySet(t *testing.T) {
 }
 
 func (w *world) happen(t *rapid.T) {
-	switch rapid.IntRange(0, 13).Draw(t, "what") {
+	switch rapid.IntRange(0, 15).Draw(t, "what") {
 	case 0:
 		if w.in.Set.Status.Formed != nil {
 			w.in.Set.Spec.Groups[0].Replicas = new(int32(rapid.IntRange(1, 5).Draw(t, "replicas")))
@@ -64,7 +65,16 @@ func (w *world) happen(t *rapid.T) {
 		w.evict()
 	case 11: // the template, the claims or the shape of the group change
 		w.respecify(t)
+	case 13: // a node is drained, or given back
+		node := rapid.SampledFrom(w.nodes[:3]).Draw(t, "cordoned")
+		w.cordoned[node] = !w.cordoned[node]
+		for i := range w.in.Pods {
+			if p := &w.in.Pods[i]; p.Node == node {
+				p.Wanted, p.Cordoned = w.cordoned[node], w.cordoned[node]
+			}
+		}
 	case 12:
+		w.in.Set.Spec.OnEviction = rapid.SampledFrom([]v1alpha1.OnEviction{"", v1alpha1.OnEvictionRecreate, v1alpha1.OnEvictionReplace}).Draw(t, "on eviction")
 		u := &w.in.Set.Spec.UpdateStrategy
 		u.Type = rapid.SampledFrom([]v1alpha1.MemberUpdateType{"", v1alpha1.UpdateRecreate, v1alpha1.UpdateReplace}).Draw(t, "strategy")
 		u.Recreate.Batch = rapid.SampledFrom([]v1alpha1.MemberBatch{"", v1alpha1.BatchAll, v1alpha1.BatchZone, v1alpha1.BatchMember}).Draw(t, "batch")

@@ -92,11 +92,15 @@ func (d *decision) alsoReplaced(g *group, p *Pod) string {
 
 // unmarkCurrent takes back what the set has asked for because of what its group said, once the group says otherwise.
 func (d *decision) unmarkCurrent(m *v1alpha1.SetMember, why string) {
-	if why != "" {
-		return
+	if why == "" {
+		d.unmarkNamed(m, outdatedRequest(m.ID))
 	}
+}
+
+// unmarkNamed takes back the set's own request of the name, for a member of which nothing is removed yet.
+func (d *decision) unmarkNamed(m *v1alpha1.SetMember, name string) {
 	for i := range d.Requests {
-		if q := &d.Requests[i]; q.Own && !q.Over && !q.Deleted && q.Name == outdatedRequest(m.ID) {
+		if q := &d.Requests[i]; q.Own && !q.Over && !q.Deleted && q.Member == m.ID && q.Name == name {
 			d.act(Action{Kind: Unmark, Member: m.ID, Name: q.Name, UID: q.UID})
 		}
 	}

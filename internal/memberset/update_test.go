@@ -307,3 +307,42 @@ func TestAMemberThatJoinsIsMadeAnewAtOnce(t *testing.T) {
 		}
 	}
 }
+
+// An evicted member is replaced first where its volumes cannot leave its node, which is cordoned, or where its set says so; what was begun for it is taken
+// back with the eviction.
+func TestEviction(t *testing.T) {
+	for name, test := range map[string]struct {
+		says             v1alpha1.OnEviction
+		pinned, cordoned bool
+		pod              string
+		replaced         bool
+	}{
+		"a volume that can follow":            {"", false, true, v1alpha1.PodFollows, false},
+		"one that cannot":                     {"", true, true, v1alpha1.PodIsReplacedWhereCordoned, true},
+		"one that cannot, and need not":       {"", true, false, v1alpha1.PodIsReplacedWhereCordoned, false},
+		"Replace":                             {v1alpha1.OnEvictionReplace, false, false, v1alpha1.PodIsReplaced, true},
+		"Recreate, of one that cannot follow": {v1alpha1.OnEvictionRecreate, true, true, v1alpha1.PodRecreates, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(listing, 3, t.Fatalf)
+			w.pinned, w.in.Set.Spec.OnEviction = test.pinned, test.says
+			if !w.settle() {
+				t.Fatalf("it has not formed: %+v", w.in.Set.Status)
+			}
+			p := w.podNamed("kv-member-2")
+			if p.OnEviction != test.pod {
+				t.Errorf("the pod says %s", p.OnEviction)
+			}
+			w.cordoned[p.Node], p.Cordoned, p.Wanted = test.cordoned, test.cordoned, true
+			if got := slices.Contains(kinds(Decide(w.in)), "mark kv-member-2"); got != test.replaced {
+				t.Errorf("it is replaced: %t", got)
+			}
+			w.step(-1)
+			w.podNamed("kv-member-2").Wanted = false
+			w.cordoned = map[string]bool{}
+			if !w.settle() || !slices.Equal(w.ids(), []string{"kv-member-1", "kv-member-2", "kv-member-3"}) {
+				t.Errorf("once it was withdrawn there are %v", w.ids())
+			}
+		})
+	}
+}

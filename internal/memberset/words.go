@@ -36,6 +36,7 @@ const (
 	VolumeNotKnown    Reason = "VolumeNotKnown"
 	WriteNotAccepted  Reason = "WriteNotAccepted"
 	NotRead           Reason = "NotRead"
+	DepartureNotKnown Reason = "DepartureNotKnown"
 	UpdateWaits       Reason = "UpdateWaits"
 	UpdateDisabled    Reason = "UpdateDisabled"
 	RemovalWaits      Reason = "RemovalWaits"

@@ -66,3 +66,10 @@ func removalsApart(id string, at time.Time) Blocker {
 		Reason: RemovalWaits, Message: fmt.Sprintf("member %s is removed at %s: spec.removal.minInterval keeps removals apart", id, at.UTC().Format(time.RFC3339)), Remedy: "wait",
 	}
 }
+
+func departureNotKnown(id, why string) Blocker {
+	return Blocker{
+		Reason: DepartureNotKnown, Message: fmt.Sprintf("whether pod %s could be made anew on another node is not known, and it stays: %s", id, cmp.Or(why, "its volumes were not read")),
+		Remedy: "usher install --member-sets gives the manager the right to read PersistentVolumes; or set spec.onEviction to Recreate or Replace",
+	}
+}

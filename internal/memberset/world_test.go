@@ -2,6 +2,7 @@ package memberset
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -46,6 +47,8 @@ type world struct {
 	begun    bool // the system has been formed
 	together bool // the set was one whose members may all be removed at once
 	permits  map[string]bool
+	cordoned map[string]bool // nodes
+	pinned   bool            // volumes can be used on their nodes alone
 }
 
 func newWorld(kind Kind, replicas int32, fail func(string, ...any)) *world {
@@ -59,7 +62,7 @@ func newWorld(kind Kind, replicas int32, fail func(string, ...any)) *world {
 	}
 	w := &world{
 		in: Input{Set: set, Kind: kind}, fail: fail, clock: noon, nodes: []string{"n1", "n2", "n3", "n4", "n5", "n6"}, lost: map[string]bool{}, given: map[string]bool{},
-		avoided: map[string][]string{}, permits: map[string]bool{},
+		avoided: map[string][]string{}, permits: map[string]bool{}, cordoned: map[string]bool{},
 	}
 	w.in.List.Unread = "no endpoint answers"
 	return w
@@ -170,7 +173,8 @@ func (w *world) carryOut(a *Action) {
 	case RelabelPod:
 		for i := range w.in.Pods {
 			if p := &w.in.Pods[i]; p.UID == a.UID {
-				p.Labels, p.Annotations = a.Labels, a.Annotations
+				p.Labels, p.Annotations = merged(p.Labels, a.Labels), merged(p.Annotations, a.Annotations)
+				p.OnEviction = p.Annotations[v1alpha1.OnEvictionAnnotation]
 			}
 		}
 	case RetainVolume:
@@ -186,6 +190,15 @@ func (w *world) carryOut(a *Action) {
 	}
 }
 
+func merged(a, b map[string]string) map[string]string {
+	a = maps.Clone(a)
+	if a == nil {
+		a = map[string]string{}
+	}
+	maps.Copy(a, b)
+	return a
+}
+
 func (w *world) makePod(a *Action) {
 	if slices.ContainsFunc(w.in.Pods, func(p Pod) bool { return p.Name == a.Pod.Name }) {
 		w.fail("pod %s is made twice", a.Pod.Name)
@@ -195,7 +208,7 @@ func (w *world) makePod(a *Action) {
 	}
 	w.in.Pods = append(w.in.Pods, Pod{
 		Object: Object{Name: a.Pod.Name, Member: a.Member, UID: w.uid(), Ours: true}, Version: "1", Made: a.Pod.Annotations[TemplateHashAnnotation],
-		Labels: a.Pod.Labels, Annotations: a.Pod.Annotations, Spec: &a.Pod.Spec,
+		Labels: a.Pod.Labels, Annotations: a.Pod.Annotations, Spec: &a.Pod.Spec, OnEviction: a.Pod.Annotations[v1alpha1.OnEvictionAnnotation],
 	})
 	if affinity := a.Pod.Spec.Affinity; affinity != nil {
 		for _, f := range affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms[0].MatchFields {
@@ -273,6 +286,7 @@ func (w *world) pass() {
 		if p.Node == "" && !p.Terminating {
 			w.schedule(p)
 		}
+		p.Cordoned = w.cordoned[p.Node]
 		p.Ready = p.Node != "" && !w.lost[p.Node] && !p.Terminating && !p.Finished && w.serves(p.Name)
 	}
 	w.in.Pods = slices.DeleteFunc(w.in.Pods, func(p Pod) bool { return p.Terminating && !w.lost[p.Node] })
@@ -288,8 +302,8 @@ func (w *world) pass() {
 func (w *world) schedule(p *Pod) {
 	for i := range w.nodes {
 		node := w.nodes[(i+w.serial)%len(w.nodes)]
-		if !w.lost[node] && !slices.Contains(w.avoided[p.Name], node) {
-			p.Node, p.Zone, p.Version = node, "z"+node[1:], "2"
+		if !w.lost[node] && !w.cordoned[node] && !slices.Contains(w.avoided[p.Name], node) {
+			p.Node, p.Zone, p.Version, p.Pinned = node, "z"+node[1:], "2", new(w.pinned)
 			return
 		}
 	}
@@ -332,7 +346,8 @@ func (w *world) gather() {
 func (w *world) evict() {
 	for i := range w.in.Pods {
 		p := &w.in.Pods[i]
-		if p.Asked && !p.Terminating && !slices.ContainsFunc(w.in.Pods, func(o Pod) bool { return o.Name != p.Name && (!o.Ready || o.Terminating) }) {
+		held := p.OnEviction == "" || replacedOnEviction(p.OnEviction, p)
+		if (p.Asked || p.Wanted) && !held && !p.Terminating && !slices.ContainsFunc(w.in.Pods, func(o Pod) bool { return o.Name != p.Name && (!o.Ready || o.Terminating) }) {
 			p.Terminating = true
 		}
 	}

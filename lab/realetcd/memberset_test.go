@@ -44,10 +44,12 @@ spec:
     template: {metadata: {labels: {app: kv}}, spec: {{.Pod}}}
     volumeClaimTemplates:
     - {name: data, spec: {accessModes: [ReadWriteOnce], storageClassName: {{.Class}}, resources: {requests: {storage: 1Gi}}}}
+  updateStrategy: {recreate: {batch: Member}}
+  removal: {minInterval: 0s}
 `))
 
 // TestMemberSet has Usher, as pods, run a real etcd cluster on real nodes while clients write: it is formed, grows, shrinks, its leader is replaced, and a node
-// is lost for good.
+// is lost for good; its pods get another template, and its members other claims, and a node is drained.
 func TestMemberSet(t *testing.T) {
 	if longer() == 0 {
 		t.Skip("SKIPPED, long runs only: managers as pods, six nodes, and four minutes")
@@ -74,6 +76,9 @@ func TestMemberSet(t *testing.T) {
 		{"grow 3 to 5", func() { e.scaleSet(t, 5); e.setIs(t, 5) }},
 		{"shrink 5 to 3", func() { e.scaleSet(t, 3); e.setIs(t, 3) }},
 		{"replace the leader", func() { e.replaceInSet(t, e.setLeader(t)); e.setIs(t, 3) }},
+		{"another template", func() { e.anotherTemplate(t) }},
+		{"another size of claims", func() { e.anotherClaim(t) }},
+		{"drain a node", func() { e.drainInSet(t); e.setIs(t, 3) }},
 		{"lose a node", func() { e.loseInSet(t, nodes); e.setIs(t, 3) }},
 	} {
 		began := time.Now()
@@ -195,6 +200,64 @@ func (e *etcd) scaleSet(t *testing.T, replicas int) {
 	t.Helper()
 	e.kubectl(t, "", "patch", "memberset", setName, "--type=json", "-p", fmt.Sprintf(`[{"op":"replace","path":"/spec/groups/0/replicas","value":%d}]`, replicas))
 	e.kubectl(t, "", "wait", "--for=condition=Reconciling", "--timeout=2m", "memberset/"+setName)
+}
+
+// anotherTemplate has the pods be made anew, under the names that they had.
+func (e *etcd) anotherTemplate(t *testing.T) {
+	t.Helper()
+	ids, uids := e.setPods(t)
+	e.changeSet(t, `{"op":"add","path":"/spec/groups/0/template/spec/containers/0/command/-","value":"--snapshot-count=20000"}`)
+	after, uidsAfter := e.setPods(t)
+	if !slices.Equal(ids, after) || slices.ContainsFunc(uids, func(uid string) bool { return slices.Contains(uidsAfter, uid) }) {
+		t.Errorf("pods %v %v have become %v %v", ids, uids, after, uidsAfter)
+	}
+}
+
+// anotherClaim has all members be replaced.
+func (e *etcd) anotherClaim(t *testing.T) {
+	t.Helper()
+	ids, _ := e.setPods(t)
+	e.changeSet(t, `{"op":"replace","path":"/spec/groups/0/volumeClaimTemplates/0/spec/resources/requests/storage","value":"512Mi"}`)
+	after, _ := e.setPods(t)
+	if slices.ContainsFunc(ids, func(id string) bool { return slices.Contains(after, id) }) {
+		t.Errorf("members %v have become %v", ids, after)
+	}
+}
+
+// drainInSet drains the node of a member, whose volume can be used there alone: another member takes its place before its pod goes.
+func (e *etcd) drainInSet(t *testing.T) {
+	t.Helper()
+	ids, _ := e.setPods(t)
+	node := e.nodeOf(t, ids[0])
+	e.kubectl(t, "", "drain", node, "--ignore-daemonsets", "--delete-emptydir-data", "--pod-selector=app="+setName, "--timeout=5m")
+	e.kubectl(t, "", "uncordon", node)
+	if after, _ := e.setPods(t); slices.Contains(after, ids[0]) {
+		t.Errorf("member %s was drained off %s, and the members are %v", ids[0], node, after)
+	}
+}
+
+// changeSet changes the spec, and waits until all three members are as it says.
+func (e *etcd) changeSet(t *testing.T, patch string) {
+	t.Helper()
+	e.kubectl(t, "", "patch", "memberset", setName, "--type=json", "-p", "["+patch+"]")
+	e.kubectl(t, "", "wait", "--for=condition=Reconciling", "--timeout=2m", "memberset/"+setName)
+	e.setIs(t, 3)
+	if updated := e.kubectl(t, "", "get", "memberset", setName, "-o", "jsonpath={.status.groups[0].updatedCount}"); updated != "3" {
+		t.Errorf("%s members are as the set says", updated)
+	}
+}
+
+// setPods are the names and UIDs of the set's pods, in the order of the names.
+func (e *etcd) setPods(t *testing.T) (ids, uids []string) {
+	t.Helper()
+	list, err := e.lab.Client().CoreV1().Pods(e.namespace).List(t.Context(), metav1.ListOptions{LabelSelector: "usher.sh/member-set=" + setName})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range list.Items {
+		ids, uids = append(ids, list.Items[i].Name), append(uids, string(list.Items[i].UID))
+	}
+	return ids, uids
 }
 
 func (e *etcd) setLeader(t *testing.T) string {

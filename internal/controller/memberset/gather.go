@@ -1,6 +1,7 @@
 package memberset
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -75,7 +76,7 @@ func (r *reconciler) pods(ctx context.Context, l *look) error {
 		pod := &pods.Items[i]
 		p := memberset.Pod{
 			Object: l.object(pod), Version: pod.ResourceVersion, Node: pod.Spec.NodeName, Finished: pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed,
-			Made: pod.Annotations[memberset.TemplateHashAnnotation], Labels: pod.Labels, Annotations: pod.Annotations, Spec: &pod.Spec,
+			Made: pod.Annotations[memberset.TemplateHashAnnotation], OnEviction: pod.Annotations[v1alpha1.OnEvictionAnnotation], Labels: pod.Labels, Annotations: pod.Annotations, Spec: &pod.Spec,
 		}
 		for _, c := range pod.Status.Conditions {
 			switch {
@@ -86,11 +87,9 @@ func (r *reconciler) pods(ctx context.Context, l *look) error {
 			}
 		}
 		if p.Node != "" {
-			zone, err := r.zone(ctx, l.set, p.Node)
-			if err != nil {
+			if err := r.place(ctx, l.set, &p); err != nil {
 				return err
 			}
-			p.Zone = zone
 		}
 		r.asked(ctx, pod, &p)
 		l.in.Pods = append(l.in.Pods, p)
@@ -98,17 +97,27 @@ func (r *reconciler) pods(ctx context.Context, l *look) error {
 	return nil
 }
 
-// asked looks up whether the set has asked for the eviction of a pod.
+// asked looks up who asks for the eviction of a pod: the set, or others.
 func (r *reconciler) asked(ctx context.Context, pod *corev1.Pod, p *memberset.Pod) {
+	if !r.Requests {
+		p.Unasked = "the cluster serves no eviction requests"
+		return
+	}
 	requests, err := targets.RequestsOf(ctx, r.client, snapshot.Key{Namespace: pod.Namespace, Name: pod.Name})
 	if err != nil {
 		p.Unasked = text.Line(err.Error())
 		return
 	}
-	p.Asked = slices.ContainsFunc(requests, func(q *api.EvictionRequest) bool {
-		of := q.Spec.Target.Pod
-		return of != nil && of.UID == pod.UID && q.Spec.Requester == memberset.Requester && q.Spec.Intent == api.EvictionRequestIntentEviction && q.DeletionTimestamp == nil
-	})
+	for _, q := range requests {
+		if of := q.Spec.Target.Pod; of == nil || of.UID != pod.UID || q.Spec.Intent != api.EvictionRequestIntentEviction || q.DeletionTimestamp != nil {
+			continue
+		}
+		if q.Spec.Requester == memberset.Requester {
+			p.Asked = true
+		} else {
+			p.Wanted = true
+		}
+	}
 }
 
 // nodes are, by group, those on which a group with a member for each has one.
@@ -137,17 +146,14 @@ func (r *reconciler) nodes(ctx context.Context, l *look) error {
 	return nil
 }
 
-// zone is the value of the label of a node that says it, or the node's name.
-func (r *reconciler) zone(ctx context.Context, set *v1alpha1.MemberSet, name string) (string, error) {
-	var node corev1.Node
-	err := r.client.Get(ctx, client.ObjectKey{Name: name}, &node)
-	if client.IgnoreNotFound(err) != nil {
-		return "", fmt.Errorf("reading node %s: %w", name, err)
+// place notes where a pod is. Its zone is the value of the label of its node that says it, or the node's name.
+func (r *reconciler) place(ctx context.Context, set *v1alpha1.MemberSet, p *memberset.Pod) error {
+	node := corev1.Node{Spec: corev1.NodeSpec{Unschedulable: true}} // as one that is gone
+	if err := r.client.Get(ctx, client.ObjectKey{Name: p.Node}, &node); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("reading node %s: %w", p.Node, err)
 	}
-	if zone := node.Labels[set.Spec.FaultDomainKey]; zone != "" {
-		return zone, nil
-	}
-	return name, nil
+	p.Zone, p.Cordoned = cmp.Or(node.Labels[set.Spec.FaultDomainKey], p.Node), node.Spec.Unschedulable
+	return nil
 }
 
 // claims are not owned by the set: those are its own that were made for it.
@@ -161,6 +167,7 @@ func (r *reconciler) claims(ctx context.Context, l *look) error {
 	case err != nil:
 		return fmt.Errorf("listing claims: %w", err)
 	}
+	pinning(l)
 	leaving := map[string]bool{}
 	for i := range l.set.Status.Members {
 		m := &l.set.Status.Members[i]
@@ -174,6 +181,9 @@ func (r *reconciler) claims(ctx context.Context, l *look) error {
 			if err := r.volume(ctx, claim, &c); err != nil {
 				return err
 			}
+		}
+		if err := r.pin(ctx, l, claim); err != nil {
+			return err
 		}
 		l.in.Claims = append(l.in.Claims, c)
 	}

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	api "k8s.io/api/lifecycle/v1alpha1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -22,6 +23,8 @@ import (
 // +kubebuilder:rbac:groups=usher.sh,resources=membersets/status,verbs=patch
 // +kubebuilder:rbac:groups=usher.sh,resources=evictionpolicies;replacementrequests,verbs=get;list;watch
 // +kubebuilder:rbac:groups="",resources=nodes;pods,verbs=get;list;watch
+// +kubebuilder:rbac:groups="",resources=pods,verbs=patch
+// +kubebuilder:rbac:groups=lifecycle.k8s.io;lifecycle.usher.sh,resources=evictionrequests,verbs=get;list;watch;create;patch
 
 // Role is the optional ClusterRole without which nothing is made.
 const Role = "usher-member-sets"
@@ -34,7 +37,9 @@ type Options struct {
 	Gatherer *policycache.Gatherer
 	// Self is who the manager is to the apiserver.
 	Self string
-	Now  func() time.Time
+	// Requests: the cluster serves eviction requests, and the cache has those of a pod by an index.
+	Requests bool
+	Now      func() time.Time
 }
 
 type reconciler struct {
@@ -49,7 +54,7 @@ const workers, workersEach = 8, 2
 // Controller returns the controller of MemberSets.
 func Controller(mgr ctrl.Manager, o Options) wiring.Controller {
 	r := &reconciler{Options: o, client: mgr.GetClient(), live: mgr.GetAPIReader()}
-	return wiring.Controller{
+	c := wiring.Controller{
 		Name: "memberset", Workers: workers, WorkersEach: workersEach, Reconcile: r.reconcile, Observed: wiring.Itself,
 		Watches: []wiring.Watch{
 			{Object: &v1alpha1.MemberSet{}, Keys: wiring.Itself, When: wiring.Respecified()},
@@ -58,6 +63,24 @@ func Controller(mgr ctrl.Manager, o Options) wiring.Controller {
 			{Object: &corev1.Pod{}, Keys: setOfPod, When: wiring.PodChanged()},
 		},
 	}
+	if o.Requests {
+		c.Indexes = wiring.TargetPodIndexes()
+		c.Watches = append(c.Watches, wiring.Watch{Object: &api.EvictionRequest{}, Keys: r.setOfEviction})
+	}
+	return c
+}
+
+// setOfEviction is the set that controls the pod whose eviction is asked for.
+func (r *reconciler) setOfEviction(ctx context.Context, o client.Object) []reconcile.Request {
+	request, ok := o.(*api.EvictionRequest)
+	if !ok || request.Spec.Target.Pod == nil {
+		return nil
+	}
+	var pod corev1.Pod
+	if err := r.client.Get(ctx, client.ObjectKey{Namespace: request.Namespace, Name: request.Spec.Target.Pod.Name}, &pod); err != nil {
+		return nil // it is gone, and its set was woken by that
+	}
+	return setOfPod(ctx, &pod)
 }
 
 // setOfRequest is the set whose policy, which has its name, the request is about.
