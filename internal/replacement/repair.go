@@ -5,7 +5,9 @@ import (
 	"encoding/hex"
 	"fmt"
 	"hash/fnv"
+	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -135,9 +137,10 @@ func (r *repairing) member(key memberKey, seen *Seen) Member {
 		m.Node, m.PodName = seen.Pod.Node, seen.Pod.Name
 	}
 	m.Facts = r.facts(seen)
+	m.Paused = pausedBy(seen.Pod)
 	on := cmp.Or(m.Node, m.Record.Node)
 	if node := r.Nodes[on]; node != nil {
-		m.Paused = pausedOn(node)
+		m.Paused = cmp.Or(m.Paused, pausedOn(node))
 		if m.Node != "" {
 			m.Zone = cmp.Or(node.Zone, node.Name)
 		}
@@ -192,6 +195,19 @@ func (r *repairing) ended(last *v1alpha1.UnhealthyMember, marked bool) time.Time
 		return last.RequestEndTime.Time
 	}
 	return time.Time{}
+}
+
+// pausedBy is why the health of a member is not looked at, as its pod says (source 002, Buggify).
+func pausedBy(pod *snapshot.Pod) string {
+	if pod == nil {
+		return ""
+	}
+	for _, key := range slices.Sorted(maps.Keys(pod.Annotations)) {
+		if container, is := strings.CutPrefix(key, v1alpha1.CrashLoopPrefix); is {
+			return fmt.Sprintf("annotation %s of pod %s has container %s crash", key, pod.Name, container)
+		}
+	}
+	return ""
 }
 
 // pausedOn says why the health of members on a node is not looked at: a node that is cordoned is worked on, or about to be. One that does not

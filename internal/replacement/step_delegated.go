@@ -39,6 +39,10 @@ func (s *stepping) delegateNew() {
 	if !s.permitted() {
 		return
 	}
+	if s.Progress.StartTime.IsZero() && !s.Delegated.LastMade.Before(s.Now.Truncate(time.Second)) { // a successor could not be told from it
+		s.lookAt(s.Now.Truncate(time.Second).Add(time.Second))
+		return
+	}
 	next := s.Progress
 	next.Phase, next.Target = Removing, s.Delegated.Target.TargetRef
 	if next.StartTime.IsZero() {

@@ -304,3 +304,24 @@ func TestPropertyStepDelegated(t *testing.T) {
 		t.Fatalf("it has not ended (%q): %+v", o.progress.Phase, last)
 	})
 }
+
+// A pod that was made in the second in which the predecessor would begin to go is not taken for its successor: times of pods have no more than seconds.
+func TestDelegationWaitsForTheSecondAfterTheLastPod(t *testing.T) {
+	for name, test := range map[string]struct {
+		made   time.Time
+		begins bool
+	}{
+		"none":                {time.Time{}, true},
+		"a second before":     {noon.Add(-time.Second), true},
+		"in the same":         {noon, false},
+		"the clocks disagree": {noon.Add(time.Second), false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			in := operated(permitted, func(in *StepInput) { in.Now, in.Delegated.LastMade = noon.Add(300*time.Millisecond), test.made })
+			out := Step(in)
+			if begins := len(out.Actions) > 0; begins != test.begins || !begins && !out.NextLook.Equal(noon.Add(time.Second)) {
+				t.Errorf("it does %+v, and looks again at %s", out.Actions, out.NextLook)
+			}
+		})
+	}
+}

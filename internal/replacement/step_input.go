@@ -73,6 +73,8 @@ type Delegated struct {
 	Target  Target
 	// Successors are pods of the member's role that were made since the predecessor began to go.
 	Successors []Successor
+	// LastMade is when the last pod of the member's role was made, before the predecessor begins to go; zero: there is none.
+	LastMade time.Time
 }
 
 // Target is an object that is patched. Its UID is empty where it is not there.

@@ -186,14 +186,19 @@ func (l *look) patched(policies *policycache.Cache) bool {
 
 // successors are the pods of the member's role that were made since the predecessor began to go, the first ones first.
 func (r *reconciler) successors(ctx context.Context, l *look, evidence *eviction.Evidence) error {
-	if l.in.Progress.StartTime.IsZero() {
-		return nil
-	}
 	pods, err := r.Gatherer.Policies.Pods(ctx, l.request.Namespace)
 	if err != nil {
 		return err
 	}
 	compiled := r.Gatherer.Policies.Compiled(l.policy)
+	if l.in.Progress.StartTime.IsZero() {
+		for _, pod := range pods {
+			if claim, claims := compiled.Claim(pod); claims && claim.Role != nil && claim.Role.Name == l.in.Member.Role && pod.Created.After(l.in.Delegated.LastMade) {
+				l.in.Delegated.LastMade = pod.Created
+			}
+		}
+		return nil
+	}
 	pods = slices.DeleteFunc(slices.Clone(pods), func(pod *snapshot.Pod) bool {
 		old := pod.Created.Before(l.in.Progress.StartTime) || pod.UID == l.in.Progress.PodUID
 		return old || pod.Terminating() || pod.Finished()
