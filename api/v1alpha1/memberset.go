@@ -264,6 +264,11 @@ type SetMember struct {
 	ForNode string `json:"forNode,omitempty"`
 	// Shape is what it has been since it was written down: only a replacement changes it.
 	Shape MemberShape `json:"shape,omitzero"`
+	// CrashLoop are the containers of which its pod says that they are to crash.
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MaxItems=8
+	CrashLoop []string `json:"crashLoop,omitempty"`
 	// Removal is how far its removal is; nil: no ReplacementRequest stands for it.
 	// +optional
 	Removal *MemberRemoval `json:"removal,omitempty"`

@@ -33,6 +33,10 @@ const (
 	MemberSetLabel   = "usher.sh/member-set"
 	MemberGroupLabel = "usher.sh/member-group"
 	MemberIDLabel    = "usher.sh/member-id"
+	// CrashLoopPrefix begins annotations that have a container of members of a MemberSet crash, so that its volumes can be looked at while nothing uses
+	// them: the rest is the container's name. On a MemberSet the value are the members' ids, separated by commas, or "*"; on a pod any value counts. Repair
+	// has no such member replaced.
+	CrashLoopPrefix = "crash-loop.usher.sh/"
 	// OnEvictionAnnotation on a pod of a MemberSet says what comes of its eviction: one of the values of PodOnEviction. It is a record of Usher's own; without it
 	// the pod stays.
 	OnEvictionAnnotation = "usher.sh/on-eviction"

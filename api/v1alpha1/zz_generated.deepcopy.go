@@ -2582,6 +2582,11 @@ func (in *SetMember) DeepCopyInto(out *SetMember) {
 		copy(*out, *in)
 	}
 	in.Shape.DeepCopyInto(&out.Shape)
+	if in.CrashLoop != nil {
+		in, out := &in.CrashLoop, &out.CrashLoop
+		*out = make([]string, len(*in))
+		copy(*out, *in)
+	}
 	if in.Removal != nil {
 		in, out := &in.Removal, &out.Removal
 		*out = new(MemberRemoval)

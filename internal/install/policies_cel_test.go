@@ -118,6 +118,11 @@ func TestAdmissionPoliciesLimitAccounts(t *testing.T) {
 		"spec":     tree{"nodeName": "n1", "containers": []any{tree{"name": "main", "image": "web:1"}}},
 		"status":   tree{"phase": "Running"},
 	}
+	owned := func(by tree) tree {
+		return with(pod, "metadata", "ownerReferences", []any{by})
+	}
+	member := owned(tree{"kind": "MemberSet", "apiVersion": "usher.sh/v1alpha1", "controller": true})
+	replica := owned(tree{"kind": "MemberSet", "apiVersion": "example.com/v1", "controller": true})
 	bare := tree{"metadata": tree{"name": "web"}, "spec": tree{"nodeName": "n1"}}
 	tolerant := func(seconds int) tree {
 		return with(pod, "spec", "tolerations", []any{tree{"key": "node.kubernetes.io/not-ready", "effect": "NoExecute", "tolerationSeconds": seconds}})
@@ -187,6 +192,11 @@ func TestAdmissionPoliciesLimitAccounts(t *testing.T) {
 		"the manager, a label of a pod":       {"usher-manager-namespaces", "UPDATE", user(manager, ""), namespace, with(namespace, "metadata", "labels", tree{"usher.sh/audit": "db"}), false},
 		"the manager, another label":          {"usher-manager-pods", "UPDATE", user(manager, ""), pod, with(pod, "metadata", "labels", tree{"app": "db"}), false},
 		"the manager, an annotation":          {"usher-manager-pods", "UPDATE", user(manager, ""), pod, with(pod, "metadata", "annotations", glass), false},
+		"the manager, a member's label":       {"usher-manager-pods", "UPDATE", user(manager, ""), member, with(member, "metadata", "labels", tree{"app": "db"}), true},
+		"the manager, a member's annotation":  {"usher-manager-pods", "UPDATE", user(manager, ""), member, with(member, "metadata", "annotations", tree{"a": "b", "usher.sh/on-eviction": "Replace"}), true},
+		"the manager, a member's glass":       {"usher-manager-pods", "UPDATE", user(manager, ""), member, with(member, "metadata", "annotations", tree{"a": "b", "usher.sh/break-glass": "x"}), false},
+		"the manager, a member's image":       {"usher-manager-pods", "UPDATE", user(manager, ""), member, with(member, "spec", "containers", image), false},
+		"the manager, another kind's member":  {"usher-manager-pods", "UPDATE", user(manager, ""), replica, with(replica, "metadata", "labels", tree{"app": "db"}), false},
 		"the manager, an image":               {"usher-manager-pods", "UPDATE", user(manager, ""), pod, with(pod, "spec", "containers", image), false},
 		"the manager, tolerations":            {"usher-manager-pods", "UPDATE", user(manager, ""), tolerant(60), with(tolerant(15), "metadata", "annotations", tree{"a": "b", "usher.sh/tolerations": "{}"}), true},
 		"the manager, first tolerations":      {"usher-manager-pods", "UPDATE", user(manager, ""), pod, with(tolerant(15), "metadata", "annotations", tree{"a": "b", "usher.sh/tolerations": "{}"}), true},

@@ -60,7 +60,8 @@ func (d *decision) newPod(g *group, m *v1alpha1.SetMember) *corev1.Pod {
 		},
 		Spec: *g.pod.Spec.DeepCopy(),
 	}
-	pod.Annotations[TemplateHashAnnotation] = g.hash
+	pod.Annotations[TemplateHashAnnotation] = d.madeOf(g, m)
+	d.crash(pod, m)
 	pod.Spec.Hostname, pod.Spec.NodeSelector = m.ID, maps.Clone(m.Shape.NodeSelector) // its volume is where that let it be
 	for i := range g.claims {
 		name := g.claims[i].Name

@@ -10,10 +10,11 @@ import (
 
 // Limits of the status, as its schema has them.
 const (
-	mostMembers  = 500
-	mostAvoided  = 16
-	mostBlockers = 32
-	mostSelected = 16 // labels of a node selector
+	mostMembers    = 500
+	mostAvoided    = 16
+	mostBlockers   = 32
+	mostSelected   = 16 // labels of a node selector
+	mostCrashLoops = 8
 )
 
 // mark notes which requests stand for members, and forgets those that do not any more, but where there is no way back.

@@ -24,7 +24,7 @@ func (d *decision) update() {
 		switch {
 		case why != "":
 			d.markOutdated(g, m, why)
-		case m.Removal == nil && p != nil && d.outdated(g, p) && d.strategy(g) == v1alpha1.UpdateRecreate:
+		case m.Removal == nil && p != nil && d.outdated(g, m, p) && d.recreates(g, p):
 			recreated = append(recreated, m)
 		case p != nil && p.Asked && !p.Terminating:
 			d.act(Action{Kind: KeepPod, Member: m.ID, Name: p.Name, UID: p.UID})
@@ -48,12 +48,19 @@ func (d *decision) strategy(g *group) v1alpha1.MemberUpdateType {
 
 // outdated reports whether a pod was made of another template than its group has. One that does not say what it was made of is taken for what it should be: what
 // takes that off would have it made anew without end.
-func (d *decision) outdated(g *group, p *Pod) bool { return p.Made != "" && p.Made != g.hash }
+func (d *decision) outdated(g *group, m *v1alpha1.SetMember, p *Pod) bool {
+	return p.Made != "" && p.Made != d.madeOf(g, m)
+}
+
+// recreates reports whether a pod that is outdated is made anew for it. One that is to crash, or not any more, is in any case.
+func (d *decision) recreates(g *group, p *Pod) bool {
+	return d.strategy(g) == v1alpha1.UpdateRecreate || templateOf(p.Made) == g.hash
+}
 
 // updated reports whether a member is as its group says.
 func (d *decision) updated(g *group, m *v1alpha1.SetMember) bool {
 	p := d.pod(m.ID)
-	return d.misshapen(g, m) == "" && (p == nil || !d.outdated(g, p))
+	return d.misshapen(g, m) == "" && (p == nil || !d.outdated(g, m, p))
 }
 
 // replaced says why a member is to be replaced to be as its group says; "": it is not.
@@ -61,7 +68,7 @@ func (d *decision) replaced(g *group, m *v1alpha1.SetMember, p *Pod) string {
 	if why := d.misshapen(g, m); why != "" {
 		return why
 	}
-	if p == nil || !d.outdated(g, p) {
+	if p == nil || p.Made == "" || templateOf(p.Made) == g.hash {
 		return ""
 	}
 	switch d.strategy(g) {

@@ -1,0 +1,80 @@
+package memberset
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"usher.sh/usher/api/v1alpha1"
+)
+
+// bySet is the value of the annotation on a pod whose set says that its container is to crash; a person's has another.
+const bySet = "set"
+
+// noProgram is what a container starts that is to crash, so that its volumes can be looked at while nothing uses them.
+const noProgram = "/crash-loop.usher.sh"
+
+// noteCrashLoops takes over of which containers their pods say that they are to crash, so that pods that are made anew say so too.
+func (d *decision) noteCrashLoops() {
+	for i := range d.status.Members {
+		m := &d.status.Members[i]
+		p := d.pod(m.ID)
+		if p == nil || p.Terminating {
+			continue
+		}
+		m.CrashLoop = nil
+		for _, key := range slices.Sorted(maps.Keys(p.Annotations)) {
+			if container, is := strings.CutPrefix(key, v1alpha1.CrashLoopPrefix); is && p.Annotations[key] != bySet && len(m.CrashLoop) < mostCrashLoops {
+				m.CrashLoop = append(m.CrashLoop, container)
+			}
+		}
+	}
+}
+
+// crashLoops are the containers of a member that are to crash, by why: those that its pod names, and those that its set names for it or for all.
+func (d *decision) crashLoops(m *v1alpha1.SetMember) map[string]string {
+	all := map[string]string{}
+	for key, targets := range d.Set.Annotations {
+		if container, is := strings.CutPrefix(key, v1alpha1.CrashLoopPrefix); is && named(targets, m.ID) {
+			all[container] = bySet
+		}
+	}
+	for _, container := range m.CrashLoop {
+		all[container] = "pod"
+	}
+	return all
+}
+
+// named reports whether a list of ids has one, or stands for all.
+func named(targets, id string) bool {
+	return slices.ContainsFunc(strings.Split(targets, ","), func(t string) bool { return strings.TrimSpace(t) == id || strings.TrimSpace(t) == "*" })
+}
+
+// madeOf is the hash of what a member's pod is to be made of.
+func (d *decision) madeOf(g *group, m *v1alpha1.SetMember) string {
+	crash := slices.Sorted(maps.Keys(d.crashLoops(m)))
+	if len(crash) == 0 {
+		return g.hash
+	}
+	return g.hash + "+" + strings.Join(crash, "+")
+}
+
+// templateOf is the hash of the template alone in that of what a pod was made of.
+func templateOf(made string) string {
+	template, _, _ := strings.Cut(made, "+")
+	return template
+}
+
+// crash has containers of a pod crash, and the pod say so, which repair respects.
+func (d *decision) crash(pod *corev1.Pod, m *v1alpha1.SetMember) {
+	for container, why := range d.crashLoops(m) {
+		pod.Annotations[v1alpha1.CrashLoopPrefix+container] = why
+		for i := range pod.Spec.Containers {
+			if c := &pod.Spec.Containers[i]; c.Name == container {
+				c.Command, c.Args = []string{noProgram}, nil
+			}
+		}
+	}
+}

@@ -1,0 +1,72 @@
+package memberset
+
+import (
+	"slices"
+	"testing"
+
+	"usher.sh/usher/api/v1alpha1"
+)
+
+// The members that crash are those that any annotation names: of the set by id or all, or of their pods (source 002, Buggify).
+func TestCrashLoop(t *testing.T) {
+	const etcd, sidecar = v1alpha1.CrashLoopPrefix + "etcd", v1alpha1.CrashLoopPrefix + "sidecar"
+	for name, test := range map[string]struct {
+		set map[string]string
+		pod string // of kv-member-2, the container that its annotation names
+		// crash are the members whose pods are made anew, and never made so that they would start.
+		crash []string
+	}{
+		"none":               {nil, "", nil},
+		"one":                {map[string]string{etcd: "kv-member-1"}, "", []string{"kv-member-1"}},
+		"two":                {map[string]string{etcd: "kv-member-1, kv-member-3"}, "", []string{"kv-member-1", "kv-member-3"}},
+		"all":                {map[string]string{etcd: "*"}, "", []string{"kv-member-1", "kv-member-2", "kv-member-3"}},
+		"its pod":            {nil, "etcd", []string{"kv-member-2"}},
+		"the union of all":   {map[string]string{etcd: "kv-member-1", sidecar: "kv-member-3"}, "etcd", []string{"kv-member-1", "kv-member-2", "kv-member-3"}},
+		"another annotation": {map[string]string{"crash": "*"}, "", nil},
+	} {
+		for _, strategy := range []v1alpha1.MemberUpdateType{v1alpha1.UpdateRecreate, v1alpha1.UpdateReplace, v1alpha1.UpdateOnDelete} {
+			t.Run(name+" "+string(strategy), func(t *testing.T) {
+				w := formed(t, plain, 3)
+				w.in.Set.Spec.UpdateStrategy.Type, w.in.Set.Spec.UpdateStrategy.Recreate.Batch = strategy, v1alpha1.BatchAll
+				w.in.Set.Annotations = test.set
+				if test.pod != "" {
+					w.podNamed("kv-member-2").Annotations[v1alpha1.CrashLoopPrefix+test.pod] = ""
+				}
+				w.step(-1)
+				var asked []string
+				for i := range w.in.Pods {
+					if w.in.Pods[i].Asked {
+						asked = append(asked, w.in.Pods[i].Name)
+					}
+				}
+				if r := w.step(-1); test.pod != "" && asked == nil { // what its pod says is written first
+					for _, kind := range kinds(r) {
+						asked = append(asked, kind[len("evictPod "):])
+					}
+				}
+				if slices.Sort(asked); !slices.Equal(asked, test.crash) {
+					t.Errorf("pods %v go", asked)
+				}
+			})
+		}
+	}
+}
+
+// A pod that crashes says so, for repair, and goes on when its annotation is taken off.
+func TestCrashLoopEnds(t *testing.T) {
+	w := formed(t, plain, 1)
+	w.podNamed("kv-member-1").Annotations[v1alpha1.CrashLoopPrefix+"etcd"] = "anna"
+	for range 4 {
+		w.step(-1)
+		w.evict()
+		w.pass()
+	}
+	p := w.podNamed("kv-member-1")
+	if p.Spec.Containers[0].Command[0] != noProgram || p.Annotations[v1alpha1.CrashLoopPrefix+"etcd"] == "" {
+		t.Errorf("it starts %v, and says %v", p.Spec.Containers[0].Command, p.Annotations)
+	}
+	delete(p.Annotations, v1alpha1.CrashLoopPrefix+"etcd")
+	if !w.settle() || len(w.podNamed("kv-member-1").Spec.Containers[0].Command) > 0 {
+		t.Errorf("it starts %v", w.podNamed("kv-member-1").Spec.Containers[0].Command)
+	}
+}
