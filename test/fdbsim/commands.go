@@ -121,6 +121,7 @@ func (c *Cluster) exclude(out *foundationdb.Output, words []string) {
 		return
 	}
 	c.calls = append(c.calls, "exclude "+strings.Join(words, " "))
+	unmeasured := c.unmeasured()
 	for _, entry := range words {
 		_, notIP := netip.ParseAddr(entry)
 		_, notAddress := netip.ParseAddrPort(entry)
@@ -130,7 +131,7 @@ func (c *Cluster) exclude(out *foundationdb.Output, words []string) {
 		case notIP != nil && notAddress != nil && !strings.HasPrefix(entry, "locality_"):
 			out.Err += "ERROR: '" + entry + "' is neither a valid network endpoint address nor a locality\n"
 			return
-		case c.unmeasured():
+		case unmeasured:
 			out.Err += "ERROR: Could not calculate the impact of this exclude on the total available space in the cluster.\nPlease try the exclude again in 30 seconds.\nType `exclude FORCE failed <ADDRESS...>' to exclude without performing safety checks.\n"
 			return
 		}
@@ -145,9 +146,11 @@ func (c *Cluster) unmeasured() bool {
 	return c.sinceRecovery() < incompleteFor || slices.ContainsFunc(c.processes, func(p *Process) bool { return !p.running && c.now.Sub(p.since) < goneAfter })
 }
 
+// include takes each IP:PORT of an IP off the list with the IP.
 func (c *Cluster) include(words []string) {
 	c.exclusions = slices.DeleteFunc(c.exclusions, func(entry string) bool {
-		return slices.Contains(words, entry) || slices.Contains(words, "all")
+		address, _ := netip.ParseAddrPort(entry)
+		return slices.Contains(words, entry) || slices.Contains(words, "all") || address.IsValid() && slices.Contains(words, address.Addr().String())
 	})
 	c.recover()
 }

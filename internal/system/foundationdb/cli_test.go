@@ -72,8 +72,8 @@ func TestWhatIsExcludedByLocality(t *testing.T) {
 		want    []string
 	}{
 		"by its id":                {"7.3.63", named("storage-1"), []string{"locality_instance_id:storage-1"}},
-		"by its IP":                {"7.1.30", named("storage-1"), []string{"10.0.0.2"}},
-		"without an id":            {"7.3.63", named(""), []string{"10.0.0.2"}},
+		"by its addresses":         {"7.1.30", named("storage-1"), []string{"10.0.0.2:4500", "10.0.0.2:4501"}},
+		"without an id":            {"7.3.63", named(""), []string{"10.0.0.2:4500", "10.0.0.2:4501"}},
 		"an id that is a command":  {"7.3.63", named("x;kill"), nil},
 		"an id with a blank":       {"7.3.63", named("x all"), nil},
 		"an id like an option":     {"7.3.63", named("-x"), nil},

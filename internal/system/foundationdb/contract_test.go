@@ -325,8 +325,21 @@ func TestWhatFDBCLISays(t *testing.T) {
 		if draining, err := run(foundationdb.InProgress).Draining(); err != nil || len(draining) != 0 {
 			t.Errorf("what is not there has data: %v %v", draining, err)
 		}
-		if out := run("include 10.99.9.9"); out.Failed() != nil {
-			t.Errorf("%+v", out)
+		newBench(t, s, 5, waits(0, 0, 0)).byHand("exclude no_wait 10.99.9.9:2 locality_instance_id:none")
+		for _, test := range []struct{ include, left string }{{"10.99.9.9:1", "10.99.9.9 10.99.9.9:2 locality_instance_id:none"}, {"10.99.9.9", "locality_instance_id:none"}} {
+			if out := run("include " + test.include); out.Failed() != nil {
+				t.Errorf("%+v", out)
+			}
+			var left []string
+			for line := range strings.Lines(run("exclude").Out) {
+				if strings.HasPrefix(line, "  ") {
+					left = append(left, strings.TrimSpace(line))
+				}
+			}
+			slices.Sort(left)
+			if strings.Join(left, " ") != test.left {
+				t.Errorf("after an include of %s there are %v", test.include, left)
+			}
 		}
 	})
 }

@@ -166,7 +166,8 @@ func commandOf(command string, words []string) (string, error) {
 }
 
 // entries are what fdbcli is to exclude so that the processes are excluded: their instance_id, where the version can exclude by it, or else their
-// IPs. An id goes on to hold where the process comes back at another IP.
+// addresses IP:PORT. An id goes on to hold where the process comes back at another IP. An IP is none of them: to include one includes all that another
+// client has excluded there by IP:PORT.
 func (v *view) entries(processes []*status.Process) ([]string, error) {
 	if id := processes[0].Instance(); id != "" && v.byLocality() {
 		if !plain.MatchString(id) {
@@ -176,11 +177,11 @@ func (v *view) entries(processes []*status.Process) ([]string, error) {
 	}
 	var all []string
 	for _, p := range processes {
-		ip, err := netip.ParseAddr(p.IP())
-		if err != nil || ip.Zone() != "" {
+		address, err := netip.ParseAddrPort(p.HostPort())
+		if err != nil || address.Addr().Zone() != "" {
 			return nil, fmt.Errorf("its address %q is none", text.Cut(p.Address, 64))
 		}
-		all = append(all, ip.String())
+		all = append(all, address.String())
 	}
 	slices.Sort(all)
 	return slices.Compact(all), nil

@@ -75,7 +75,28 @@ func TestAnOldVersionAmongTheProcesses(t *testing.T) {
 	b.byHand("exclude no_wait 10.0.0.15")
 	b.until("it is excluded by its IP, and empty", func() bool { return b.observe().Members["p5"]["empty"] == true })
 	sim.Advance(time.Minute)
-	if job, err := b.prepare("p4", foundationdb.Exclude, eviction.Job{}); err != nil || job.ID != "10.0.0.14" {
+	if job, err := b.prepare("p4", foundationdb.Exclude, eviction.Job{}); err != nil || job.ID != "10.0.0.14:4500" {
 		t.Errorf("%+v %v", job, err)
+	}
+}
+
+// To include an IP includes each IP:PORT there.
+func TestExclusionsOfOthersAtTheSameIP(t *testing.T) {
+	sim := fdbsim.New(5, 2)
+	b := newBench(t, simulated{sim}, 5, waits(0, 0, time.Minute))
+	sim.Find("p1").Version = "7.3.25"
+	b.byHand("exclude no_wait 10.0.0.14:4501")
+	sim.Advance(time.Minute)
+	b.observe()
+	job, err := b.prepare("p4", foundationdb.Exclude, eviction.Job{})
+	if err != nil || job != (eviction.Job{ID: "10.0.0.14:4500"}) {
+		t.Fatalf("%+v %v", job, err)
+	}
+	sim.Advance(time.Minute)
+	if _, err := b.undo("p4", foundationdb.Exclude, job); err != nil {
+		t.Fatal(err)
+	}
+	if left := sim.Excluded(); !slices.Equal(left, []string{"10.0.0.14:4501"}) {
+		t.Errorf("exclusions are %v", left)
 	}
 }
