@@ -32,20 +32,22 @@ type Cluster struct {
 	dir     string
 	net     string // the first three parts of the addresses
 	port    int
+	classes []string // of the processes, in their order; unset from there on
 	running map[string]*exec.Cmd
 }
 
 // startWithin is how long a database may take until it is available; the machine may be busy.
 const startWithin = 2 * time.Minute
 
-// Start starts n processes and configures a database. It skips the test, loudly, where there are no programs. Everything ends with the test.
-func Start(t testing.TB, n int, configuration string) *Cluster {
+// Start starts n processes, the first ones of classes, and configures a database. It skips the test, loudly, where there are no programs. Everything ends
+// with the test.
+func Start(t testing.TB, n int, configuration string, classes ...string) *Cluster {
 	t.Helper()
 	bin := Programs()
 	if bin == "" {
 		t.Skip("SKIPPED, NOT TESTED: there is no fdbserver (set FDB_BIN to a folder with fdbserver and fdbcli)")
 	}
-	c := &Cluster{t: t, bin: bin, dir: t.TempDir(), running: map[string]*exec.Cmd{}}
+	c := &Cluster{t: t, bin: bin, dir: t.TempDir(), classes: classes, running: map[string]*exec.Cmd{}}
 	pid := os.Getpid()
 	c.net, c.port = fmt.Sprintf("127.%d.%d", 1+pid>>8%250, pid%250), freePort(t)
 	var coordinators []string
@@ -122,11 +124,15 @@ func (c *Cluster) Run(id, zone string, i int) {
 			c.t.Fatal(err)
 		}
 	}
+	class := "unset"
+	if i <= len(c.classes) {
+		class = c.classes[i-1]
+	}
 	// It ends with the cluster, which outlives the context of the test.
 	cmd := exec.CommandContext(context.WithoutCancel(c.t.Context()), filepath.Join(c.bin, "fdbserver"), "--cluster-file", c.ClusterFilePath(),
 		"--public-address", c.Address(i), "--listen-address", "public", "--datadir", filepath.Join(folder, "data"), "--logdir", filepath.Join(folder, "log"),
 		"--logsize", "10MiB", "--maxlogssize", "20MiB", "--locality-zoneid", zone, "--locality-machineid", zone, "--locality-instance_id", id,
-		"--memory", "1GiB", "--cache-memory", "32MiB")
+		"--class", class, "--memory", "1GiB", "--cache-memory", "32MiB")
 	dieWithTest(cmd)
 	if err := cmd.Start(); err != nil {
 		c.t.Fatal(err)

@@ -16,7 +16,7 @@ const (
 	localityAfter   = 3 * time.Second  // of a process' start: it is in the status without locality
 	goneAfter       = 4 * time.Second  // of a process' end: it is still in the status
 	deadFor         = 20 * time.Second // of a process' end: the status waits for it
-	lostAfter       = 30 * time.Second // of a process' end: its copies are made anew
+	lostAfter       = 60 * time.Second // of a process' end: its copies are made anew, and are counted as there before
 	maintenanceCost = 100 * time.Second
 	moveEvery       = 2 // ticks for each shard that is moved
 	storedBytes     = 20 << 20
@@ -24,6 +24,9 @@ const (
 
 // version is that of fdbcli, and of each process that has no other.
 const version = "7.3.79"
+
+// storageClass is the class of processes that do nothing but storage.
+const storageClass = "storage"
 
 // Process is a simulated fdbserver.
 type Process struct {
@@ -33,6 +36,7 @@ type Process struct {
 	disk    int // changes when it is lost
 	running bool
 	since   time.Time // of running, or of not running
+	missed  time.Time // when its end was noticed: the end of its zone's maintenance is, too
 	hidden  bool
 }
 
@@ -113,7 +117,7 @@ func (c *Cluster) tick() {
 	c.now = c.now.Add(time.Second)
 	c.ticks++
 	if c.maintenance != "" && !c.now.Before(c.maintainedTo) {
-		c.maintenance = ""
+		c.setMaintenance("")
 	}
 	if c.sinceRecovery() >= fullyAfter && c.settled() {
 		c.old = nil
@@ -129,8 +133,24 @@ func (c *Cluster) sinceRecovery() time.Duration { return c.now.Sub(c.recovery) }
 // a dead one is under maintenance.
 func (c *Cluster) settled() bool {
 	return !slices.ContainsFunc(c.processes, func(p *Process) bool {
-		return !p.running && (c.now.Sub(p.since) < lostAfter || p.Zone == c.maintenance)
+		return c.conceals(p)
 	})
+}
+
+// conceals reports whether a process has ended, and the cluster counts what it has as there: for a minute, which begins anew once its zone's maintenance
+// has ended, and while that lasts.
+func (c *Cluster) conceals(p *Process) bool {
+	return !p.running && (c.now.Sub(p.missed) < lostAfter || p.Zone == c.maintenance)
+}
+
+// setMaintenance has another zone be under maintenance; "": none.
+func (c *Cluster) setMaintenance(zone string) {
+	for _, p := range c.processes {
+		if !p.running && p.Zone == c.maintenance && zone != c.maintenance {
+			p.missed = c.now
+		}
+	}
+	c.maintenance = zone
 }
 
 // recover begins a recovery: log servers are recruited anew, and the zone's maintenance is shorter by what the versions leap.
@@ -147,7 +167,7 @@ func (c *Cluster) recruit() {
 	c.logs = nil
 	var zones []string
 	for _, p := range c.processes {
-		if p.running && !c.excluded(p) && !slices.Contains(zones, p.Zone) && len(c.logs) < c.copies+1 {
+		if p.running && !c.excluded(p) && p.Class != storageClass && !slices.Contains(zones, p.Zone) && len(c.logs) < c.copies+1 {
 			c.logs, zones = append(c.logs, p.key()), append(zones, p.Zone)
 		}
 	}
@@ -168,13 +188,15 @@ func (c *Cluster) find(id string) *Process {
 	return c.processes[at]
 }
 
-// Kill ends a process.
+// Kill ends a process. The cluster recovers where it was a log server, or of a class that may be a proxy; of another nothing tells but its absence.
 func (c *Cluster) Kill(id string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if p := c.find(id); p != nil && p.running {
-		p.running, p.since = false, c.now
-		c.recover()
+		p.running, p.since, p.missed = false, c.now, c.now
+		if p.Class != storageClass || slices.Contains(c.logs, p.key()) || slices.Contains(c.old, p.key()) {
+			c.recover()
+		}
 	}
 }
 
@@ -184,8 +206,20 @@ func (c *Cluster) Start(id string) {
 	defer c.mu.Unlock()
 	if p := c.find(id); p != nil && !p.running {
 		p.running, p.since = true, c.now
-		c.recover()
+		if p.Class != storageClass {
+			c.recover()
+		}
 	}
+}
+
+// Classes gives the processes classes, in their order, and recovers.
+func (c *Cluster) Classes(classes ...string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for i, class := range classes {
+		c.processes[i].Class = class
+	}
+	c.recover()
 }
 
 // Hide has a process that runs be absent from the status.

@@ -159,10 +159,11 @@ func (c *Cluster) include(words []string) {
 func (c *Cluster) maintain(out *foundationdb.Output, words []string) {
 	switch {
 	case len(words) == 1 && words[0] == "off":
-		c.maintenance = ""
+		c.setMaintenance("")
 	case len(words) == 3 && words[0] == "on":
 		if seconds, err := strconv.Atoi(words[2]); err == nil {
-			c.maintenance, c.maintainedTo = words[1], c.now.Add(time.Duration(seconds)*time.Second)
+			c.setMaintenance(words[1])
+			c.maintainedTo = c.now.Add(time.Duration(seconds) * time.Second)
 		}
 	default:
 		out.Err = "ERROR: maintenance takes on ZONEID SECONDS, or off\n"

@@ -72,7 +72,7 @@ func (c *Cluster) held(s *shard) (n int) {
 		if !has || c.excluded(p) {
 			continue
 		}
-		if p.running && disk == p.disk || !p.running && (c.now.Sub(p.since) < lostAfter || p.Zone == c.maintenance) {
+		if p.running && disk == p.disk || c.conceals(p) {
 			n++
 		}
 	}
@@ -83,7 +83,7 @@ func (c *Cluster) held(s *shard) (n int) {
 func (c *Cluster) seen(s *shard) (n int) {
 	for _, p := range c.processes {
 		disk, has := s.on[p.key()]
-		if has && (p.running && disk == p.disk || !p.running && (c.now.Sub(p.since) < lostAfter || p.Zone == c.maintenance)) {
+		if has && (p.running && disk == p.disk || c.conceals(p)) {
 			n++
 		}
 	}

@@ -55,7 +55,7 @@ func (c *Cluster) cluster() object {
 	if since < fullyAfter || len(c.old) > 0 {
 		recovery["name"], recovery["active_generations"] = "all_logs_recruited", 2
 	}
-	if since < incompleteFor {
+	if since < incompleteFor || slices.ContainsFunc(c.processes, func(p *Process) bool { return !p.running && c.now.Sub(p.since) < goneAfter }) {
 		messages = append(messages, object{"name": "status_incomplete", "reasons": []any{object{"description": "Unknown performance state."}}})
 	}
 	if since < time.Second {
@@ -188,7 +188,7 @@ func (c *Cluster) logTolerance(servers []string) int {
 	return max(0, c.copies-1-down)
 }
 
-// tolerance is the smallest of several limits.
+// tolerance is the smallest of several limits, and one less while a zone is under maintenance, whether it is down or not.
 func (c *Cluster) tolerance() int {
 	reachable := 0
 	for _, address := range c.coordinators {
@@ -205,10 +205,8 @@ func (c *Cluster) tolerance() int {
 			least = min(least, max(0, c.seen(s)-1))
 		}
 	}
-	for _, p := range c.processes {
-		if !p.running && p.Zone == c.maintenance {
-			return 0
-		}
+	if c.maintenance != "" {
+		return max(0, least-1)
 	}
 	return least
 }

@@ -14,6 +14,18 @@ func (c *Cluster) Lost() (n int) {
 	return n
 }
 
+// Thin are the shards that have fewer copies than they are to have on processes that run.
+func (c *Cluster) Thin() (n int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, s := range c.shards {
+		if len(c.live(s)) < c.copies {
+			n++
+		}
+	}
+	return n
+}
+
 // disks counts the copies of a shard that are on a disk, whether its process runs or not, without one process.
 func (c *Cluster) disks(s *shard, without string) (n int) {
 	for _, p := range c.processes {
@@ -89,9 +101,15 @@ func (c *Cluster) Size() int {
 	return len(c.processes)
 }
 
-// Spare reports whether the cluster can do without one of its processes: the copies and the coordinators have zones left.
+// Spare reports whether the cluster can do without one of its processes: the copies, the log servers and the coordinators have zones left.
 func (c *Cluster) Spare() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return len(c.processes) > max(c.copies, len(c.coordinators))
+	logs := 0
+	for _, p := range c.processes {
+		if p.Class != storageClass {
+			logs++
+		}
+	}
+	return len(c.processes) > max(c.copies, len(c.coordinators)) && logs > c.copies
 }

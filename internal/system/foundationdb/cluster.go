@@ -99,12 +99,18 @@ func (c *cluster) Observe(ctx context.Context, members []system.Member) (*evicti
 	if err := system.Take(ctx, programBytes); err != nil {
 		return nil, err
 	}
+	c.roster.know(members)
 	v, err := c.look(ctx)
 	if err != nil {
 		return nil, err
 	}
-	c.roster.see(v, members, c.now())
 	return c.evidence(v, members), nil
+}
+
+// notTolerant says why the cluster does not stand the loss of as many zones as its redundancy promises; "": it does. What has left the status counts,
+// also for as long as FoundationDB has not found that out.
+func (c *cluster) notTolerant(v *view) string {
+	return cmp.Or(v.NotTolerant(c.least), c.roster.uncounted("", c.now()))
 }
 
 // view is what was seen at one time.
@@ -142,6 +148,7 @@ func (c *cluster) look(ctx context.Context) (*view, error) {
 	if err != nil {
 		v.unlisted = err.Error()
 	}
+	c.roster.look(v, c.now())
 	return v, nil
 }
 

@@ -27,7 +27,7 @@ func (c *cluster) evidence(v *view, members []system.Member) *eviction.Evidence 
 func (c *cluster) systemFacts(v *view) expression.Facts {
 	all, away := v.Coordinators()
 	facts := expression.Facts{
-		"problem": v.Problem(), "available": v.Available(), "messages": list(v.Messages()), "notTolerant": v.NotTolerant(c.least),
+		"problem": v.Problem(), "available": v.Available(), "messages": list(v.Messages()), "notTolerant": c.notTolerant(v),
 		"coordinators": list(all), "coordinatorsAway": list(away), "missingAfter": int64(c.waits.missing.Seconds()),
 	}
 	own := &v.Cluster
@@ -150,7 +150,7 @@ func (c *cluster) summary(v *view) string {
 	if zone := v.Cluster.MaintenanceZone; zone != "" {
 		parts = append(parts, "zone "+text.Name(zone)+" under maintenance")
 	}
-	if lacks := v.NotTolerant(c.least); lacks != "" {
+	if lacks := c.notTolerant(v); lacks != "" {
 		parts = append(parts, lacks)
 	}
 	if c.stale() {

@@ -21,6 +21,7 @@ func (b *bench) at(id, ip string) system.Member {
 
 func (b *bench) observeAll(members ...system.Member) *eviction.Evidence {
 	b.t.Helper()
+	b.members = members
 	evidence, err := b.system.Observe(b.t.Context(), members)
 	if err != nil {
 		b.t.Fatal(err)
@@ -38,7 +39,7 @@ func TestAMemberWhosePodHasAnotherInstance(t *testing.T) {
 			b.roles["db-storage-5"] = role
 			member := b.at("db-storage-5", "10.0.0.15")
 			b.observeAll(member)
-			sim.Advance(6 * time.Minute)
+			b.pass(sim, 6*time.Minute)
 			evidence := b.observeAll(member)
 			facts := evidence.Members["db-storage-5"]
 			if facts["otherInstance"] != "p5" || facts["reports"] != false || facts["missingSeconds"] != int64(0) || facts["empty"] != false {
@@ -97,7 +98,7 @@ func TestAStatelessMemberThatIsMissed(t *testing.T) {
 	sim.Kill("p7")
 	sim.Advance(2 * time.Minute)
 	b.observe()
-	sim.Advance(299 * time.Second)
+	b.pass(sim, 299*time.Second)
 	if v := b.evict("p7"); !slices.Equal(reasons(v), []string{"HoldsData"}) || !strings.Contains(v.Blockers[0].Message, "for 299 s") {
 		t.Errorf("%v %+v", v.Answer, v.Blockers)
 	}

@@ -71,7 +71,7 @@ var Schema = expression.Schema{
 		{Name: "messages", Type: expression.Strings, Doc: "names of the messages of cluster and client: status_incomplete and the like"},
 		{Name: "redundancy", Type: expression.String, Doc: "the redundancy mode: single, double, triple, three_data_hall"},
 		{Name: "copies", Type: expression.Int, Doc: "how many copies of everything that mode keeps, each in another zone"},
-		{Name: "notTolerant", Type: expression.String, Doc: "why the cluster does not stand the loss of as many zones as its redundancy promises, or why that is not known; empty: it does"},
+		{Name: "notTolerant", Type: expression.String, Doc: "why the cluster does not stand the loss of as many zones as its redundancy promises, or why that is not known; what has left the status less than 2 minutes ago counts; empty: it does"},
 		{Name: "minReplicas", Type: expression.Int, Doc: "how many copies there are of the data that has the fewest; absent for seconds after each recovery"},
 		{Name: "dataState", Type: expression.String, Doc: "how the data is, in the cluster's word: healthy, initializing, healing"},
 		{Name: "movingBytes", Type: expression.Int, Doc: "bytes of data on their way or waiting to be moved"},

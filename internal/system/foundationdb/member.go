@@ -105,6 +105,9 @@ func (c *cluster) unexcludable(v *view, id, role string, processes []*status.Pro
 	if v.unlisted != "" {
 		return "which exclusions are in progress is not known: " + v.unlisted
 	}
+	if !c.roster.known() {
+		return "which members are missing is not known yet: they were not observed"
+	}
 	lost, returning := c.roster.others(id, role, c.waits.missing, now)
 	draining := v.drainingBeside(processes)
 	switch {

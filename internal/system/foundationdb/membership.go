@@ -49,7 +49,7 @@ func (c *cluster) needed(v *view, member system.Member) string {
 	case len(processes) > 0 && !v.empty(member, processes):
 		return "it has a process in the status that is not empty"
 	}
-	return cmp.Or(v.NotTolerant(c.least), v.maintained())
+	return cmp.Or(c.notTolerant(v), v.maintained())
 }
 
 // maintained says that a zone is under maintenance: what is missing there is not made up for.

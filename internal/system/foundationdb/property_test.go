@@ -1,6 +1,7 @@
 package foundationdb_test
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -22,6 +23,9 @@ type history struct {
 func newHistory(t *testing.T, rt *rapid.T) *history {
 	t.Helper()
 	sim := fdbsim.New(rapid.IntRange(3, 7).Draw(rt, "processes"), rapid.IntRange(1, 3).Draw(rt, "copies"))
+	if rapid.Bool().Draw(rt, "classes") {
+		sim.Classes(slices.Repeat([]string{"storage", "unset"}, 3)[:rapid.IntRange(0, 3).Draw(rt, "classed")]...)
+	}
 	b := newBench(t, simulated{sim}, sim.Size(), waits(
 		time.Duration(rapid.SampledFrom([]int{0, 5, 120}).Draw(rt, "excludeAfter"))*time.Second,
 		time.Duration(rapid.SampledFrom([]int{0, 10}).Draw(rt, "includeAfter"))*time.Second,
@@ -76,6 +80,9 @@ func TestNoMemberGoesThatHasData(t *testing.T) {
 		moves := h.moves(t)
 		moves[""] = func(rt *rapid.T) {
 			evidence := h.b.observe()
+			if n := h.sim.Thin(); n > 0 && evidence.System["notTolerant"] == "" {
+				rt.Fatalf("%d shards have too few copies that are up, and nothing tells: %v", n, evidence.System)
+			}
 			for _, id := range h.b.ids {
 				if evidence.Members[id]["empty"] == true && h.sim.Draining(id) {
 					rt.Fatalf("%s is empty, and has data: %v", id, evidence.Members[id])

@@ -2,6 +2,7 @@ package foundationdb
 
 import (
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -10,12 +11,15 @@ import (
 	"usher.sh/usher/internal/system"
 )
 
-// roster is what is known of the members beside the status: the IPs of their pods, and since when they have no process in the status. A status does
-// not say the latter, so a manager that has just begun counts from then: it waits longer. Its methods may be called by several goroutines at once.
+// roster is what is known of the members and of processes beside the status: the IPs of the members' pods, and since when what there was is not in the
+// status any more. A status does not say the latter, so a manager that has just begun counts from then: it waits longer. Its methods may be called by
+// several goroutines at once.
 type roster struct {
-	mu   sync.Mutex
-	ips  map[string]string  // by the member's id
-	gone map[string]absence // by the member's id
+	mu      sync.Mutex
+	members []system.Member    // as they were last observed; nil: they never were
+	gone    map[string]absence // by the member's id
+	holders holders
+	looked  time.Time // when a status was complete last
 }
 
 type absence struct {
@@ -23,37 +27,65 @@ type absence struct {
 	since time.Time
 }
 
-// see takes in the members. A status that is not complete says nothing of their processes, and one whose pod has a process of another id is not missed.
-func (r *roster) see(v *view, members []system.Member, now time.Time) {
+// longestGap is how long no status may have been looked at, or none complete, while what is not in it counts as missing all the time.
+const longestGap = 2 * time.Minute
+
+// know takes over the members.
+func (r *roster) know(members []system.Member) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.ips = map[string]string{}
-	for _, m := range members {
-		if m.Pod != nil && m.Pod.IP != "" {
-			r.ips[m.ID] = m.Pod.IP
-		}
-	}
+	r.members = append([]system.Member{}, members...)
+}
+
+// known reports whether the members were observed.
+func (r *roster) known() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.members != nil
+}
+
+// look takes in a status. One that is not complete says nothing of processes, and a member whose pod has a process of another id is not missed.
+func (r *roster) look(v *view, now time.Time) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	if v.Problem() != "" {
 		return
 	}
+	if gap := now.Sub(r.looked); gap < 0 || gap > longestGap {
+		r.gone = nil
+		r.holders.restart(now)
+	}
+	r.looked = now
 	gone := map[string]absence{}
-	for _, m := range members {
+	for _, m := range r.members {
 		if len(v.processes(m)) > 0 || v.otherInstance(m) != "" {
 			continue
 		}
 		gone[m.ID] = absence{role: m.Role, since: now}
-		if known, ok := r.gone[m.ID]; ok && !known.since.After(now) {
+		if known, ok := r.gone[m.ID]; ok {
 			gone[m.ID] = absence{role: m.Role, since: known.since}
 		}
 	}
 	r.gone = gone
+	r.holders.look(v, r.members, now)
+}
+
+// uncounted says what has gone of which FoundationDB may not have found out yet; "": nothing. What is in a zone is left out; "": nothing is.
+func (r *roster) uncounted(zone string, now time.Time) string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.holders.uncounted(zone, now)
 }
 
 // member is the one of a step, with the IP of its pod.
 func (r *roster) member(ref v1alpha1.MemberRef) system.Member {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return system.Member{MemberRef: ref, Pod: &snapshot.Pod{Name: ref.PodName, IP: r.ips[ref.ID]}}
+	at := slices.IndexFunc(r.members, func(m system.Member) bool { return m.ID == ref.ID && m.Pod != nil })
+	if at < 0 {
+		return system.Member{MemberRef: ref, Pod: &snapshot.Pod{Name: ref.PodName}}
+	}
+	return system.Member{MemberRef: ref, Pod: &snapshot.Pod{Name: ref.PodName, IP: r.members[at].Pod.IP}}
 }
 
 // missing is how long a member has been without a process; 0 where it has one.

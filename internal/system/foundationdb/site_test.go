@@ -91,6 +91,8 @@ type bench struct {
 	policy *eviction.Policy
 	roles  map[string]string // by member; foundationdb-storage where there is none
 	ids    []string
+
+	members []system.Member // as they were observed last
 }
 
 // waits are short: what they are for is tested by itself.
@@ -163,6 +165,7 @@ func (b *bench) observe() *eviction.Evidence {
 	for _, id := range b.ids {
 		members = append(members, system.Member{MemberRef: b.ref(id), Pod: b.pod(id)})
 	}
+	b.members = members
 	evidence, err := b.system.Observe(b.t.Context(), members)
 	if err != nil {
 		evidence = &eviction.Evidence{Error: err.Error()}
@@ -183,9 +186,31 @@ func (b *bench) evict(id string) eviction.Verdict {
 	return eviction.Judge(b.input(b.observe(), id))
 }
 
-// prepare asks for a step as the responder does.
+// prepare asks for a step as the responder does, which has evidence.
 func (b *bench) prepare(id, name string, job eviction.Job) (eviction.Job, error) {
-	return b.system.Prepare(b.t.Context(), eviction.Preparation{Name: name, Namespace: "db", Member: b.ref(id), Job: job})
+	b.t.Helper()
+	if b.members == nil {
+		b.observe()
+	}
+	_, _ = b.system.Observe(b.t.Context(), b.members)
+	step := preparationOf(b, id, name)
+	step.Job = job
+	return b.system.Prepare(b.t.Context(), step)
+}
+
+func preparationOf(b *bench, id, name string) eviction.Preparation {
+	return eviction.Preparation{Name: name, Namespace: "db", Member: b.ref(id)}
+}
+
+// pass has a simulated cluster looked at each half a minute while time passes.
+func (b *bench) pass(sim *fdbsim.Cluster, d time.Duration) {
+	b.t.Helper()
+	const look = 30 * time.Second
+	for ; d > look; d -= look {
+		sim.Advance(look)
+		_, _ = b.system.Observe(b.t.Context(), b.members)
+	}
+	sim.Advance(d)
 }
 
 func (b *bench) undo(id, name string, job eviction.Job) (eviction.Undone, error) {

@@ -61,6 +61,11 @@ func (p *Process) Has(role string) bool {
 // HasData reports whether the process has the role of a storage or log server.
 func (p *Process) HasData() bool { return p.Has(Storage) || p.Has(Log) }
 
+// MayHoldData reports whether the process has data, or is of a class that may get some.
+func (p *Process) MayHoldData() bool {
+	return p.HasData() || slices.Contains(storageClasses, p.Class) || slices.Contains(logClasses, p.Class)
+}
+
 // RoleNames are the names of its roles, each once.
 func (p *Process) RoleNames() []string {
 	var all []string

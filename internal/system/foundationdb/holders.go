@@ -1,0 +1,107 @@
+package foundationdb
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+
+	"usher.sh/usher/internal/system"
+	"usher.sh/usher/internal/system/foundationdb/status"
+	"usher.sh/usher/internal/text"
+)
+
+// countedAfter is how long a process has to be gone until FoundationDB is sure to count its copies as lost: it takes a minute, in which the status says
+// that all copies are there and as many zones may fail as ever.
+const countedAfter = 2 * time.Minute
+
+// holders are the processes that may hold data, in the status or gone from it a moment ago, by the key that the status has for them; and the members of which
+// no process was ever seen. The zero value has none.
+type holders struct {
+	processes map[string]holder
+	unseen    map[string]holder // by the member's id
+	seen      map[string]bool   // the members of which a process was seen
+}
+
+type holder struct {
+	name, zone string
+	gone       time.Time // since when it is not in the status; zero: it is
+}
+
+// restart has all that is gone be gone only now.
+func (h *holders) restart(now time.Time) {
+	for _, of := range []map[string]holder{h.processes, h.unseen} {
+		for key, one := range of {
+			if !one.gone.IsZero() {
+				one.gone = now
+				of[key] = one
+			}
+		}
+	}
+}
+
+// look takes in a complete status. While a zone is under maintenance FoundationDB counts what is gone there as there, so the time begins at its end.
+func (h *holders) look(v *view, members []system.Member, now time.Time) {
+	if v.Cluster.MaintenanceZone != "" {
+		h.restart(now)
+	}
+	processes := map[string]holder{}
+	for key, p := range v.Cluster.Processes {
+		if _, known := h.processes[key]; (known || p.MayHoldData()) && !v.emptied(p) {
+			processes[key] = holder{name: cmp.Or(p.Instance(), p.HostPort()), zone: cmp.Or(p.Zone(), h.processes[key].zone)}
+		}
+	}
+	for key, one := range h.processes {
+		if v.Cluster.Processes[key] != nil {
+			continue
+		}
+		if one.gone.IsZero() {
+			one.gone = now
+		}
+		if now.Sub(one.gone) < countedAfter {
+			processes[key] = one
+		}
+	}
+	h.processes = processes
+	h.lookForMembers(v, members, now)
+}
+
+// lookForMembers takes in members without a process, of which it is not known what they had.
+func (h *holders) lookForMembers(v *view, members []system.Member, now time.Time) {
+	unseen, seen := map[string]holder{}, map[string]bool{}
+	for _, m := range members {
+		known, missed := h.unseen[m.ID]
+		switch {
+		case h.seen[m.ID] || len(v.processes(m)) > 0 || v.otherInstance(m) != "":
+			seen[m.ID] = true
+		case missed:
+			unseen[m.ID] = known
+		default:
+			unseen[m.ID] = holder{name: m.ID, gone: now}
+		}
+	}
+	h.unseen, h.seen = unseen, seen
+}
+
+// uncounted says what has gone and may be counted as there; "": nothing. What is in a zone is left out; "": nothing is.
+func (h *holders) uncounted(zone string, now time.Time) string {
+	var names []string
+	for _, of := range []map[string]holder{h.processes, h.unseen} {
+		for _, one := range of {
+			if age := now.Sub(one.gone); !one.gone.IsZero() && age < countedAfter && (zone == "" || one.zone != zone) {
+				names = append(names, text.Name(one.name))
+			}
+		}
+	}
+	if len(names) == 0 {
+		return ""
+	}
+	slices.Sort(names)
+	return fmt.Sprintf("no processes in the status any more: %s; FoundationDB may count what they have as there for %.0f s, and while a zone is under maintenance",
+		text.List(slices.Compact(names), 5), countedAfter.Seconds())
+}
+
+// emptied reports whether the process is excluded and has no data, by the cluster's list and by its roles.
+func (v *view) emptied(p *status.Process) bool {
+	return p.IsExcluded() && !p.HasData() && v.unlisted == "" && !v.isDraining(p) && (v.byLocality() || v.hasAddress(p))
+}

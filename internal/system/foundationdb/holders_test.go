@@ -1,0 +1,127 @@
+package foundationdb_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"usher.sh/usher/api/v1alpha1"
+	"usher.sh/usher/internal/system/foundationdb"
+	"usher.sh/usher/test/fdbreal"
+	"usher.sh/usher/test/fdbsim"
+)
+
+// onStorage runs a case against clusters of which p1 to p5 do nothing but storage, beside log servers and, where it is real, processes without data.
+func onStorage(t *testing.T, test func(*testing.T, site)) {
+	t.Helper()
+	classes := strings.Fields("storage storage storage storage storage log log log stateless stateless")
+	t.Run("simulated", func(t *testing.T) {
+		sim := fdbsim.New(len(classes), 2)
+		sim.Classes(classes...)
+		sim.Advance(10 * time.Minute)
+		test(t, simulated{sim})
+	})
+	t.Run("real", func(t *testing.T) {
+		cluster := fdbreal.Start(t, len(classes), "double ssd", classes...)
+		cluster.Write("before", 200)
+		test(t, realSite{cluster})
+	})
+}
+
+// For a minute after the end of a process that does nothing but storage the status says that nothing is missing, and as many zones may fail as ever. Nothing
+// but its absence tells.
+func TestALostCopyCountsAtOnce(t *testing.T) {
+	onStorage(t, func(t *testing.T, s site) {
+		long(t, s)
+		b := newBench(t, s, 5, v1alpha1.FoundationDBWaits{})
+		b.settled()
+		s.kill("p5")
+		concealed, revealed := false, false
+		b.until("the copies are made anew", func() bool {
+			evidence := b.observe()
+			if evidence.Error != "" || evidence.System["problem"] != "" || evidence.Members["p5"]["reports"] != false {
+				return false
+			}
+			lacks, whole := evidence.System["notTolerant"], evidence.System["minReplicas"] == int64(2) && evidence.System["zoneFailures"] == int64(1)
+			if lacks == "" && !revealed {
+				t.Fatalf("it stands the loss of a zone, and p5 is missed: %v", evidence.System)
+			}
+			concealed, revealed = concealed || whole && !revealed, revealed || !whole
+			return revealed && lacks == ""
+		})
+		if !concealed {
+			t.Error("the status was never whole while a copy was lost: the case is none")
+		}
+	})
+}
+
+// What has gone before its manager has begun counts as well, where it is a member's, and not what was empty.
+func TestWhatCountsAsGone(t *testing.T) {
+	says := func(b *bench) string {
+		b.t.Helper()
+		lacks, _ := b.observe().System["notTolerant"].(string)
+		return lacks
+	}
+	sim := fdbsim.New(8, 2)
+	sim.Classes(strings.Fields("storage storage storage storage storage log log log")...)
+	sim.Advance(10 * time.Minute)
+	sim.Kill("p5")
+	sim.Advance(20 * time.Second)
+	b := newBench(t, simulated{sim}, 5, v1alpha1.FoundationDBWaits{})
+	if lacks := says(b); !strings.HasPrefix(lacks, "no processes in the status any more: p5;") {
+		t.Errorf("a manager that has just begun: %q", lacks)
+	}
+	b.pass(sim, 2*time.Minute)
+	if lacks := says(b); lacks != "" {
+		t.Errorf("FoundationDB has counted it: %q", lacks)
+	}
+	sim.Start("p5")
+	b.pass(sim, 10*time.Minute)
+	b.byHand("exclude no_wait locality_instance_id:p4")
+	b.until("p4 is empty", func() bool { return b.observe().Members["p4"]["empty"] == true })
+	sim.Kill("p4")
+	sim.Advance(20 * time.Second)
+	if lacks := says(b); lacks != "" {
+		t.Errorf("one that was empty is gone: %q", lacks)
+	}
+	b.byHand("maintenance on z5 1000")
+	sim.Kill("p5")
+	b.pass(sim, 5*time.Minute)
+	if lacks := says(b); lacks == "" || sim.Thin() == 0 {
+		t.Errorf("under maintenance: %q while %d shards lack copies", lacks, sim.Thin())
+	}
+	b.byHand("maintenance off")
+	for range 50 {
+		sim.Advance(time.Second)
+		if lacks := says(b); !strings.HasPrefix(lacks, "no processes in the status any more: p5;") || sim.Thin() == 0 {
+			t.Fatalf("moments after a maintenance: %q while %d shards lack copies", lacks, sim.Thin())
+		}
+	}
+}
+
+// A manager that has not looked for long does not know what was there meanwhile.
+func TestAGapIsNoMissingTime(t *testing.T) {
+	sim := fdbsim.New(7, 2)
+	b := newBench(t, simulated{sim}, 7, v1alpha1.FoundationDBWaits{})
+	sim.Kill("p7")
+	sim.Advance(time.Minute)
+	b.observe()
+	sim.Advance(10 * time.Minute)
+	if facts := b.observe().Members["p7"]; facts["missingSeconds"] != int64(0) {
+		t.Errorf("%v", facts)
+	}
+	b.pass(sim, 100*time.Second)
+	if facts := b.observe().Members["p7"]; facts["missingSeconds"] != int64(100) {
+		t.Errorf("%v", facts)
+	}
+}
+
+// Without having observed the members nothing is excluded.
+func TestNothingIsExcludedBeforeMembersWereObserved(t *testing.T) {
+	sim := fdbsim.New(5, 2)
+	b := newBench(t, simulated{sim}, 5, waits(0, 0, 0))
+	_, err := b.system.Prepare(t.Context(), preparationOf(b, "p5", foundationdb.Exclude))
+	if err == nil || !strings.Contains(err.Error(), "which members are missing is not known yet") {
+		t.Errorf("%v", err)
+	}
+}
