@@ -109,8 +109,15 @@ func (c *cluster) Observe(ctx context.Context, members []system.Member) (*evicti
 
 // notTolerant says why the cluster does not stand the loss of as many zones as its redundancy promises; "": it does. What has left the status counts,
 // also for as long as FoundationDB has not found that out.
-func (c *cluster) notTolerant(v *view) string {
-	return cmp.Or(v.NotTolerant(c.least), c.roster.uncounted("", c.now()))
+func (c *cluster) notTolerant(v *view) string { return c.notTolerantBeside(v, "") }
+
+// notTolerantBeside is the same for what is in a zone: while that is under maintenance, what is missing there does not count, since no data has two copies
+// in a zone.
+func (c *cluster) notTolerantBeside(v *view, zone string) string {
+	if zone != v.Cluster.MaintenanceZone {
+		zone = ""
+	}
+	return cmp.Or(v.NotTolerantBeside(c.least, zone), c.roster.uncounted(zone, c.now()))
 }
 
 // view is what was seen at one time.

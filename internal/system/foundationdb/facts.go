@@ -79,12 +79,21 @@ func (c *cluster) memberFacts(v *view, m system.Member, now time.Time) expressio
 	facts := expression.Facts{
 		"otherInstance": v.otherInstance(m), "reports": len(processes) > 0, "missingSeconds": int64(c.roster.missing(m.ID, now).Seconds()), "coordinator": v.coordinates(m, processes),
 		"excluded": excluded(processes), "exclusions": list(v.exclusionsOf(processes)), "empty": v.empty(m, processes),
+		"notTolerant": c.notTolerantBeside(v, zoneOf(processes)),
 		"notExcluded": cmp.Or(v.contradiction(m), c.unexcludable(v, m.ID, m.Role, processes, now)),
 	}
 	if len(processes) > 0 {
 		v.addProcesses(facts, m, processes)
 	}
 	return facts
+}
+
+// zoneOf is the zone that all processes are in; "": there is none, or it is not known.
+func zoneOf(processes []*status.Process) string {
+	if len(processes) == 0 || slices.ContainsFunc(processes, func(p *status.Process) bool { return p.Zone() != processes[0].Zone() }) {
+		return ""
+	}
+	return processes[0].Zone()
 }
 
 func (v *view) addProcesses(facts expression.Facts, m system.Member, processes []*status.Process) {

@@ -1,11 +1,14 @@
 package foundationdb_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"usher.sh/usher/api/v1alpha1"
+	"usher.sh/usher/internal/eviction"
+	"usher.sh/usher/internal/system"
 	"usher.sh/usher/internal/system/foundationdb"
 	"usher.sh/usher/test/fdbreal"
 	"usher.sh/usher/test/fdbsim"
@@ -123,5 +126,51 @@ func TestNothingIsExcludedBeforeMembersWereObserved(t *testing.T) {
 	_, err := b.system.Prepare(t.Context(), preparationOf(b, "p5", foundationdb.Exclude))
 	if err == nil || !strings.Contains(err.Error(), "which members are missing is not known yet") {
 		t.Errorf("%v", err)
+	}
+}
+
+// While its own zone is under maintenance a member may be away for a while with its data, and leave without it. It may not be given up with it.
+func TestMaintenanceOfTheOwnZone(t *testing.T) {
+	sim := fdbsim.New(8, 2)
+	sim.Classes(strings.Fields("storage storage storage storage storage log log log")...)
+	sim.Find("p5").Zone = "z4"
+	sim.Advance(10 * time.Minute)
+	b := newBench(t, simulated{sim}, 8, waits(0, 0, 2*time.Minute))
+	stands := func(when string, want ...string) {
+		t.Helper()
+		var are []string
+		evidence := b.observe()
+		for _, id := range b.ids {
+			if evidence.Members[id]["notTolerant"] == "" {
+				are = append(are, id)
+			}
+		}
+		if !slices.Equal(are, want) {
+			t.Errorf("%s: the cluster stands that one of these is away: %v, not %v: %v", when, are, want, evidence.System["notTolerant"])
+		}
+	}
+	b.byHand("maintenance on z4 3000")
+	stands("under maintenance", "p4", "p5")
+	sim.Kill("p4")
+	b.pass(sim, 20*time.Second)
+	stands("one of the zone is away", "p5")
+	b.pass(sim, 10*time.Minute)
+	if v := b.evict("p4"); v.Answer == eviction.Allowed || sim.WouldLose("p4") == "" {
+		t.Errorf("it is given up with its data: %v %+v", v.Answer, v.Blockers)
+	}
+	if listing, err := b.system.(system.Membership).Listed(t.Context(), system.Member{MemberRef: b.ref("p4")}, &v1alpha1.MemberRegistration{ID: "p4"}); err != nil || !listing.Predecessor {
+		t.Errorf("it has left: %+v %v", listing, err)
+	}
+	sim.Kill("p1")
+	b.pass(sim, 20*time.Second)
+	stands("one of another zone is away, too")
+	sim.Start("p1")
+	sim.Start("p4")
+	b.pass(sim, 5*time.Minute)
+	b.byHand("maintenance on z4 3000")
+	b.byHand("exclude no_wait locality_instance_id:p5")
+	b.until("it is emptied, and may leave", func() bool { return b.evict("p5").Answer == eviction.Allowed })
+	if lost := sim.WouldLose("p5"); lost != "" {
+		t.Error(lost)
 	}
 }

@@ -100,6 +100,7 @@ var Schema = expression.Schema{
 		{Name: "inProgress", Type: expression.Bool, Doc: "the cluster says that data is still on one of its processes that is excluded"},
 		{Name: "empty", Type: expression.Bool, Doc: "all of its processes are excluded, and none has data by the cluster's list or by its roles"},
 		{Name: "notExcluded", Type: expression.String, Doc: "why it is not excluded now; empty: it is, when that is asked for"},
+		{Name: "notTolerant", Type: expression.String, Doc: "system.notTolerant; while the zone of all of its processes is under maintenance, without what is missing there; empty: the cluster stands that it is away"},
 		{Name: "coordinator", Type: expression.Bool, Doc: "a coordinator listens at an address of its processes, or at the IP of its pod"},
 		{Name: "zone", Type: expression.String, Doc: "its fault domain"},
 		{Name: "machine", Type: expression.String, Doc: "its machineid"},

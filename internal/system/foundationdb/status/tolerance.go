@@ -18,8 +18,11 @@ func (s *Status) Copies() (int64, bool) {
 
 // NotTolerant says why the cluster does not stand the loss of as many zones as its redundancy promises; "": it does. least is the mode that the
 // database must have at least; "": any. What the document does not say is not there. It is about copies of the data, log servers, and
-// coordinators, and beside them about the cluster's own count of zones: while a zone is under maintenance that alone tells of its loss.
-func (s *Status) NotTolerant(least string) string {
+// coordinators, and beside them about the cluster's own count of zones, which is one less while a zone is under maintenance.
+func (s *Status) NotTolerant(least string) string { return s.NotTolerantBeside(least, "") }
+
+// NotTolerantBeside is NotTolerant for what is in a zone: while that is under maintenance it does not lack.
+func (s *Status) NotTolerantBeside(least, zone string) string {
 	if problem := s.Problem(); problem != "" {
 		return problem
 	}
@@ -31,7 +34,7 @@ func (s *Status) NotTolerant(least string) string {
 	case copies[least] > need:
 		return fmt.Sprintf("the redundancy mode is %s, and the policy asks for %s", mode, least)
 	}
-	return cmp.Or(s.dataLacks(need), s.logsLack(), s.coordinatorsLack(), s.zonesLack(need))
+	return cmp.Or(s.dataLacks(need), s.logsLack(), s.coordinatorsLack(), s.zonesLack(need, zone))
 }
 
 // dataLacks says which copies of the data are missing or not known.
@@ -85,10 +88,13 @@ func (s *Status) coordinatorsLack() string {
 	return ""
 }
 
-// zonesLack compares the cluster's own count with what the redundancy and the number of coordinators allow for.
-func (s *Status) zonesLack(need int64) string {
+// zonesLack compares the cluster's own count with what the redundancy and the number of coordinators allow for, and the maintenance of the zone.
+func (s *Status) zonesLack(need int64, zone string) string {
 	all, _ := s.Coordinators()
 	promised := min(need-1, int64(len(all)-1)/2)
+	if zone != "" && zone == s.Cluster.MaintenanceZone {
+		promised--
+	}
 	switch have := s.Cluster.FaultTolerance.Data; {
 	case have == nil:
 		return "how many zones may fail is not known"
