@@ -71,7 +71,7 @@ func (c *Cluster) cluster() object {
 		excluded = append(excluded, object{kind: entry})
 	}
 	doc := object{
-		"configuration":     object{"redundancy_mode": redundancy[c.copies], "storage_engine": "ssd-2", "excluded_servers": excluded},
+		"configuration":     object{"redundancy_mode": redundancy[c.copies], "usable_regions": 1, "storage_engine": "ssd-2", "excluded_servers": excluded},
 		"connection_string": strings.TrimSpace(c.connection()), "generation": c.generation, "messages": messages, "recovery_state": recovery,
 		"processes": c.members(since), "data": c.data(since), "logs": c.logSets(), "full_replication": true,
 		"fault_tolerance": object{"max_zone_failures_without_losing_data": c.tolerance(), "max_zone_failures_without_losing_availability": c.tolerance()},

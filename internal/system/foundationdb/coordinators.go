@@ -21,6 +21,9 @@ func (c *cluster) moveCoordinators(ctx context.Context, v *view, step eviction.P
 	if why := v.Unsettled(0); why != "" {
 		return errors.New(why)
 	}
+	if unfamiliar := v.Unfamiliar(); unfamiliar != "" {
+		return errors.New(unfamiliar)
+	}
 	member := c.roster.member(step.Member)
 	if why := v.contradiction(member); why != "" {
 		return errors.New(why)
@@ -58,11 +61,16 @@ func (v *view) newCoordinators(leaves []*status.Process, ip string) ([]string, e
 		)
 	})
 	var chosen, zones []string
+	inHall := map[string]int{}
 	for _, p := range candidates {
 		if address, err := netip.ParseAddrPort(p.HostPort()); err != nil || address.Addr().Zone() != "" || slices.Contains(zones, p.Zone()) || len(chosen) == len(now) {
 			continue
 		}
+		if v.InHalls() && (p.DataHall() == "" || inHall[p.DataHall()] >= (len(now)+2)/3) {
+			continue // a third of them in each data hall
+		}
 		chosen, zones = append(chosen, p.HostPort()), append(zones, p.Zone())
+		inHall[p.DataHall()]++
 	}
 	if len(chosen) < len(now) {
 		return nil, fmt.Errorf("%s in as many zones are needed, and without it only %d processes may be: %s", text.Count(len(now), "coordinator"), len(chosen), text.List(chosen, 9))

@@ -118,7 +118,7 @@ func (v *view) addProcesses(facts expression.Facts, m system.Member, processes [
 	first := processes[0]
 	for name, value := range map[string]string{
 		"class": first.Class, "version": first.Version, "zone": first.Zone(), "machine": first.Locality["machineid"],
-		"dataHall": first.Locality["data_hall"], "dataCenter": first.Locality["dcid"],
+		"dataHall": first.DataHall(), "dataCenter": first.DataCenter(),
 	} {
 		put(facts, name, value)
 	}

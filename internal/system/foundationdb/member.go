@@ -98,10 +98,10 @@ func (c *cluster) unexcludable(v *view, id, role string, processes []*status.Pro
 	if why := v.Unsettled(c.waits.exclude.Seconds()); why != "" {
 		return why
 	}
-	need, known := v.Copies()
-	if !known {
-		return fmt.Sprintf("the redundancy mode %s is none that Usher knows", text.Name(v.Cluster.Configuration.Redundancy))
+	if unfamiliar := v.Unfamiliar(); unfamiliar != "" {
+		return unfamiliar
 	}
+	need, _ := v.Copies()
 	if v.unlisted != "" {
 		return "which exclusions are in progress is not known: " + v.unlisted
 	}
@@ -124,11 +124,25 @@ func (c *cluster) unexcludable(v *view, id, role string, processes []*status.Pro
 
 // zonesLack says that without processes fewer zones than there are copies may hold what they do; "": as many may.
 func (v *view) zonesLack(processes []*status.Process, need int64) string {
+	if v.InHalls() {
+		return v.hallsLack(processes)
+	}
 	if n := len(v.Zones(processes)); int64(n) < need && slices.ContainsFunc(processes, func(p *status.Process) bool { return !p.OnlyLogs() }) {
 		return fmt.Sprintf("without it %d zones may hold data, and %d are needed", n, need)
 	}
 	if n := len(v.LogZones(processes)); int64(n) < need && slices.ContainsFunc(processes, (*status.Process).Logs) {
 		return fmt.Sprintf("without it %d zones may hold log servers, and %d are needed", n, need)
+	}
+	return ""
+}
+
+// hallsLack says that without processes too few data halls may hold what they do; "": enough may.
+func (v *view) hallsLack(processes []*status.Process) string {
+	if halls := v.Halls(processes); len(halls) < 3 && slices.ContainsFunc(processes, func(p *status.Process) bool { return !p.OnlyLogs() }) {
+		return fmt.Sprintf("without it %d data halls may hold data, and 3 are needed: %s", len(halls), orNone(halls))
+	}
+	if halls := v.LogHalls(processes); len(halls) < 2 && slices.ContainsFunc(processes, (*status.Process).Logs) {
+		return fmt.Sprintf("without it %d data halls may hold log servers in two zones, and 2 are needed: %s", len(halls), orNone(halls))
 	}
 	return ""
 }

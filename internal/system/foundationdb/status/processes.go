@@ -63,7 +63,7 @@ func (p *Process) HasData() bool { return p.Has(Storage) || p.Has(Log) }
 
 // MayHoldData reports whether the process has data, or is of a class that may get some.
 func (p *Process) MayHoldData() bool {
-	return p.HasData() || slices.Contains(storageClasses, p.Class) || slices.Contains(logClasses, p.Class)
+	return p.HasData() || p.mayStore() || p.mayLog()
 }
 
 // RoleNames are the names of its roles, each once.
@@ -81,6 +81,12 @@ func (p *Process) Instance() string { return p.Locality["instance_id"] }
 
 // Zone is its fault domain; "": it is not known.
 func (p *Process) Zone() string { return p.Locality["zoneid"] }
+
+// DataHall is the data hall that it is in, DataCenter its data centre; "": it is not known.
+func (p *Process) DataHall() string { return p.Locality["data_hall"] }
+
+// DataCenter is described with DataHall.
+func (p *Process) DataCenter() string { return p.Locality["dcid"] }
 
 // IP is the IP of its address, HostPort its address without :tls.
 func (p *Process) IP() string {
@@ -138,25 +144,62 @@ func (s *Status) IsCoordinator(p *Process) bool {
 }
 
 // Zones are the fault domains of processes that may hold data and are not excluded, without those of some processes. The class of a process says
-// what it may hold; one that holds data may, whatever its class.
+// what it may hold; one that holds data may, whatever its class. Processes of another data centre than theirs do not count.
 func (s *Status) Zones(without []*Process) []string {
-	return s.zones(without, func(p *Process) bool { return p.Has(Storage) || slices.Contains(storageClasses, p.Class) })
+	return zones(s.places(without, (*Process).mayStore))
 }
 
-// LogZones are the fault domains of processes whose class is for log servers and that are not excluded, without those of some processes.
+// LogZones are the fault domains of processes whose class is for log servers and that are not excluded, without those of some processes, and of their
+// data centre.
 func (s *Status) LogZones(without []*Process) []string {
-	return s.zones(without, func(p *Process) bool { return slices.Contains(logClasses, p.Class) })
+	return zones(s.places(without, (*Process).mayLog))
 }
 
-func (s *Status) zones(without []*Process, may func(*Process) bool) []string {
-	var zones []string
+// Halls are the data halls in which Zones are, LogHalls those in which two or more LogZones are. A process of which the data hall is not known is in none.
+func (s *Status) Halls(without []*Process) []string {
+	return halls(s.places(without, (*Process).mayStore), 1)
+}
+
+// LogHalls is described with Halls.
+func (s *Status) LogHalls(without []*Process) []string {
+	return halls(s.places(without, (*Process).mayLog), 2)
+}
+
+func (p *Process) mayStore() bool { return p.Has(Storage) || slices.Contains(storageClasses, p.Class) }
+
+func (p *Process) mayLog() bool { return slices.Contains(logClasses, p.Class) }
+
+// place is a zone, and the data hall that it is in.
+type place struct{ zone, hall string }
+
+func (s *Status) places(without []*Process, may func(*Process) bool) map[place]bool {
+	all := map[place]bool{}
 	for _, p := range s.Processes() {
-		if p.Zone() != "" && !p.IsExcluded() && !slices.Contains(without, p) && may(p) {
-			zones = append(zones, p.Zone())
+		elsewhere := len(without) > 0 && p.DataCenter() != without[0].DataCenter()
+		if p.Zone() != "" && !elsewhere && !p.IsExcluded() && !slices.Contains(without, p) && may(p) {
+			all[place{p.Zone(), p.DataHall()}] = true
 		}
 	}
-	slices.Sort(zones)
-	return slices.Compact(zones)
+	return all
+}
+
+func zones(places map[place]bool) []string {
+	var all []string
+	for p := range places {
+		all = append(all, p.zone)
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+// halls are those with so many zones.
+func halls(places map[place]bool, least int) []string {
+	count := map[string]int{}
+	for p := range places {
+		count[p.hall]++
+	}
+	maps.DeleteFunc(count, func(hall string, n int) bool { return hall == "" || n < least })
+	return slices.Sorted(maps.Keys(count))
 }
 
 var (
@@ -165,7 +208,7 @@ var (
 )
 
 // Logs reports whether the process is a log server, or of a class for them.
-func (p *Process) Logs() bool { return p.Has(Log) || slices.Contains(logClasses, p.Class) }
+func (p *Process) Logs() bool { return p.Has(Log) || p.mayLog() }
 
 // OnlyLogs reports whether the process is of a class for log servers alone, and no storage server.
 func (p *Process) OnlyLogs() bool {

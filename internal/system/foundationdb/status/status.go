@@ -64,8 +64,13 @@ type Role struct {
 // Configuration is how the database is configured.
 type Configuration struct {
 	Redundancy string      `json:"redundancy_mode"`
+	Usable     *int64      `json:"usable_regions"`
+	Regions    []Region    `json:"regions"` // none where no data centres are configured
 	Excluded   []Exclusion `json:"excluded_servers"`
 }
+
+// Region is a group of data centres. Of what it says it is only known that it is there.
+type Region struct{}
 
 // Exclusion is an entry of the list of what is excluded. One of the two is set.
 type Exclusion struct {

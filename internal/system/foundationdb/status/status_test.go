@@ -15,7 +15,7 @@ const whole = `{
 		{"address": "10.0.0.1:4500", "reachable": true}, {"address": "10.0.0.2:4500", "reachable": true}, {"address": "10.0.0.3:4500", "reachable": true}],
 		"quorum_reachable": true}, "database_status": {"available": true, "healthy": true}, "messages": []},
 	"cluster": {
-		"configuration": {"redundancy_mode": "double", "excluded_servers": [{"address": "10.0.0.1"}]},
+		"configuration": {"redundancy_mode": "double", "usable_regions": 1, "excluded_servers": [{"address": "10.0.0.1"}]},
 		"data": {"state": {"name": "healthy", "min_replicas_remaining": 2}, "team_trackers": [{"primary": true, "state": {"name": "healthy", "min_replicas_remaining": 2}}]},
 		"fault_tolerance": {"max_zone_failures_without_losing_data": 1}, "messages": [],
 		"logs": [{"log_replication_factor": 2, "log_fault_tolerance": 1}],
@@ -103,6 +103,9 @@ func TestWhatIsAbsentIsNotKnown(t *testing.T) {
 		{"cluster.configuration.redundancy_mode", "triple", "some data has 2 copies left, and 3 are needed"},
 		{"cluster.configuration.redundancy_mode", "single", "the redundancy mode is single, and the policy asks for double"},
 		{"cluster.configuration.redundancy_mode", "three_datacenter", "the redundancy mode three_datacenter is none of"},
+		{"cluster.configuration.usable_regions", nil, "the status does not say how many regions the database uses"},
+		{"cluster.configuration.usable_regions", 2, "the database is configured for regions (2 usable)"},
+		{"cluster.configuration.regions", list{object{"datacenters": list{object{"id": "a"}}}}, "the database is configured for regions (1 usable)"},
 		{"cluster.configuration", nil, `the redundancy mode "" is none of`},
 	} {
 		s := with(t, test.path, test.value)
@@ -111,6 +114,8 @@ func TestWhatIsAbsentIsNotKnown(t *testing.T) {
 			t.Errorf("%s: processes may be changed while nothing is known", test.path)
 		}
 	}
+	begins(t, "three copies in one data hall", with(t, "cluster.configuration.redundancy_mode", "triple").NotTolerant("three_data_hall"),
+		"the redundancy mode is triple, and the policy asks for three_data_hall")
 	for _, test := range []struct {
 		recovery object
 		seconds  float64
@@ -162,6 +167,33 @@ func TestProcessesOfAMember(t *testing.T) {
 	} {
 		if entry.Covers(p["a"]) != want {
 			t.Errorf("%+v: %t", entry, !want)
+		}
+	}
+}
+
+// Places of another data centre are none for what leaves one. In the mode three_data_hall data halls count.
+func TestPlacesThatAreLeft(t *testing.T) {
+	process := func(class, zone, hall, dc string) *status.Process {
+		return &status.Process{Class: class, Locality: map[string]string{"zoneid": zone, "data_hall": hall, "dcid": dc}}
+	}
+	leaves := []*status.Process{process("storage", "z1", "h1", "dc1")}
+	s := &status.Status{}
+	s.Cluster.Processes = map[string]*status.Process{
+		"a": leaves[0], "b": process("storage", "z2", "h2", "dc1"), "c": process("storage", "z3", "", "dc1"), "d": process("storage", "z4", "h3", "dc2"),
+		"e": process("log", "z5", "h1", "dc1"), "f": process("log", "z6", "h1", "dc1"), "g": process("log", "z7", "h2", "dc1"), "h": process("log", "z7", "h2", "dc1"),
+	}
+	for _, test := range []struct {
+		what      string
+		got, want []string
+	}{
+		{"zones", s.Zones(leaves), []string{"z2", "z3"}},
+		{"zones, if none leaves", s.Zones(nil), []string{"z1", "z2", "z3", "z4"}},
+		{"zones for logs", s.LogZones(leaves), []string{"z5", "z6", "z7"}},
+		{"halls", s.Halls(leaves), []string{"h2"}},
+		{"halls for logs", s.LogHalls(leaves), []string{"h1"}},
+	} {
+		if !slices.Equal(test.got, test.want) {
+			t.Errorf("%s: %v, not %v", test.what, test.got, test.want)
 		}
 	}
 }

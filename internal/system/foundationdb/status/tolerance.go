@@ -7,13 +7,33 @@ import (
 	"usher.sh/usher/internal/text"
 )
 
-// copies is how many copies of everything a redundancy mode keeps, each in another zone.
-var copies = map[string]int64{"single": 1, "double": 2, "triple": 3, "three_data_hall": 3}
+// threeDataHall is the redundancy mode in which each copy of the data is in another data hall, and log servers in two zones of each of two data halls.
+const threeDataHall = "three_data_hall"
 
-// Copies is how many copies the database keeps, each in another zone; false: that is not known.
+// copies is how many copies of everything a redundancy mode keeps, each in another zone.
+var copies = map[string]int64{"single": 1, "double": 2, "triple": 3, threeDataHall: 3}
+
+// Copies is how many copies the database keeps, each in another zone; false: Unfamiliar says why that is not known.
 func (s *Status) Copies() (int64, bool) {
 	n, known := copies[s.Cluster.Configuration.Redundancy]
 	return n, known
+}
+
+// InHalls reports whether each copy is to be in another data hall.
+func (s *Status) InHalls() bool { return s.Cluster.Configuration.Redundancy == threeDataHall }
+
+// Unfamiliar says why it is not known where the database keeps its copies, and what is left without a process; "": it is known.
+func (s *Status) Unfamiliar() string {
+	c := &s.Cluster.Configuration
+	switch _, known := s.Copies(); {
+	case !known:
+		return fmt.Sprintf("the redundancy mode %s is none of single, double, triple and three_data_hall", text.Name(c.Redundancy))
+	case c.Usable == nil:
+		return "the status does not say how many regions the database uses"
+	case *c.Usable != 1 || len(c.Regions) > 0:
+		return fmt.Sprintf("the database is configured for regions (%d usable), and Usher does not know what each of their data centres may lose", *c.Usable)
+	}
+	return ""
 }
 
 // NotTolerant says why the cluster does not stand the loss of as many zones as its redundancy promises; "": it does. least is the mode that the
@@ -26,12 +46,11 @@ func (s *Status) NotTolerantBeside(least, zone string) string {
 	if problem := s.Problem(); problem != "" {
 		return problem
 	}
-	mode := s.Cluster.Configuration.Redundancy
-	need, known := s.Copies()
-	switch {
-	case !known:
-		return fmt.Sprintf("the redundancy mode %s is none of single, double, triple and three_data_hall", text.Name(mode))
-	case copies[least] > need:
+	if unfamiliar := s.Unfamiliar(); unfamiliar != "" {
+		return unfamiliar
+	}
+	need, _ := s.Copies()
+	if mode := s.Cluster.Configuration.Redundancy; copies[least] > need || least == threeDataHall && mode != threeDataHall {
 		return fmt.Sprintf("the redundancy mode is %s, and the policy asks for %s", mode, least)
 	}
 	return cmp.Or(s.dataLacks(need), s.logsLack(), s.coordinatorsLack(), s.zonesLack(need, zone))
