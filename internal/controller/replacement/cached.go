@@ -150,7 +150,7 @@ func isReady(pod *corev1.Pod) bool {
 // lightly looks at a request by a few reads where these show that nothing is left to be removed, or that a successor waits for its system, and reports
 // whether that is all for now.
 func (r *reconciler) lightly(ctx context.Context, request *v1alpha1.ReplacementRequest) (done bool, result reconcile.Result, err error) {
-	ctx, cancel := context.WithTimeout(ctx, 2*patience)
+	ctx, cancel := context.WithTimeout(ctx, 2*r.patienceFor(ctx, request))
 	defer cancel()
 	seen := r.newLook(request)
 	look := map[replacement.Phase]func(context.Context, *look) (bool, error){replacement.Removing: r.leftovers, replacement.Joining: r.successor}[seen.in.Progress.Phase]

@@ -56,7 +56,7 @@ func (r *reconciler) listing(ctx context.Context, l *look) {
 		list.Unread = "EvictionPolicy " + l.request.Spec.Source.Name + ", which says how to ask for it, is not there"
 		return
 	}
-	ctx, cancel := context.WithTimeout(ctx, patience/2) // the rest is for what is read after it
+	ctx, cancel := context.WithTimeout(ctx, patienceOf(l.policy)-patience/2) // the rest is for what is read after it
 	defer cancel()
 	listing, err := r.Gatherer.Observer.Listed(ctx, r.Gatherer.Policies.Source(l.policy), l.asMember(), predecessor)
 	if err != nil {
@@ -94,7 +94,7 @@ func (r *reconciler) change(ctx context.Context, seen *look, a *replacement.Acti
 	if seen.policy == nil {
 		return answers.Answer{Code: answers.RefusedForNow, Message: "its policy is not there"}
 	}
-	ctx, cancel := context.WithTimeout(ctx, patience) // one that takes longer is asked for again
+	ctx, cancel := context.WithTimeout(ctx, patienceOf(seen.policy)) // one that takes longer is asked for again
 	defer cancel()
 	if a.Kind == replacement.Join {
 		return r.Governed.Join(ctx, seen.policy, seen.asMember(), a.Registration)

@@ -89,7 +89,7 @@ func (r *reconciler) newLook(request *v1alpha1.ReplacementRequest) *look {
 
 // look reads what the next step rests on: what is removed, and what says that it may be, past the cache.
 func (r *reconciler) look(ctx context.Context, request *v1alpha1.ReplacementRequest) (*look, error) {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, r.patienceFor(ctx, request))
 	defer cancel()
 	l := r.newLook(request)
 	if err := r.source(ctx, l); err != nil || l.in.Progress.Phase.Over() {

@@ -20,7 +20,7 @@ func (r *reconciler) lookOn(ctx context.Context, before *look, request *v1alpha1
 	if before.in.Delegated != nil || before.in.Member.PodName == "" || before.in.Set.Name == "" {
 		return r.look(ctx, request)
 	}
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, r.patienceFor(ctx, request))
 	defer cancel()
 	l := r.newLook(request)
 	if err := r.source(ctx, l); err != nil || l.in.Progress.Phase.Over() {
@@ -44,14 +44,14 @@ func (r *reconciler) lookOn(ctx context.Context, before *look, request *v1alpha1
 }
 
 // lookLife is how long what was read of a member serves the steps that follow: two answers of a system that has to wait for a lost member.
-const lookLife = 2 * patience
+func (l *look) lookLife() time.Duration { return 2 * patienceOf(l.policy) }
 
 // outdated reports whether what was read of the member has to be read again. Of one that is off its system's list nothing of use is left, and what goes of it
 // is named by its UID, so that several answers of a slow system may follow each other.
 func (l *look) outdated(now time.Time) bool {
-	most := lookLife
+	most := l.lookLife()
 	if replacement.Expelled(&l.in) {
-		most = 2 * lookLife
+		most *= 2
 	}
 	return now.Sub(l.read) >= most
 }

@@ -320,7 +320,7 @@ func TestPassing(t *testing.T) {
 
 // What was read long before is read anew, since systems take their time: the set may make no pod any more.
 func TestALongLookIsTakenAnew(t *testing.T) {
-	for after, want := range map[time.Duration]replacement.Tristate{0: replacement.Yes, lookLife: replacement.No} {
+	for after, want := range map[time.Duration]replacement.Tristate{0: replacement.Yes, 2 * patience: replacement.No} {
 		m := newMember(t, func(*member) {})
 		seen := m.looked(t)
 		m.update(t, m.set, func() { m.set.Spec.Replicas = new(int32(0)) })
@@ -346,12 +346,12 @@ func TestOutdated(t *testing.T) {
 		age    time.Duration
 		want   bool
 	}{
-		{listed, lookLife - 1, false},
-		{listed, lookLife, true},
-		{replacement.Membership{Order: replacement.LeavesFirst, Left: replacement.Unknown}, lookLife, true},
-		{replacement.Membership{Left: replacement.Yes}, lookLife, true},
-		{expelled, lookLife, false},
-		{expelled, 2 * lookLife, true},
+		{listed, 2*patience - 1, false},
+		{listed, 2 * patience, true},
+		{replacement.Membership{Order: replacement.LeavesFirst, Left: replacement.Unknown}, 2 * patience, true},
+		{replacement.Membership{Left: replacement.Yes}, 2 * patience, true},
+		{expelled, 2 * patience, false},
+		{expelled, 4 * patience, true},
 	} {
 		l := &look{read: noon, in: replacement.StepInput{System: c.system}}
 		if got := l.outdated(noon.Add(c.age)); got != c.want {
@@ -417,5 +417,36 @@ func TestAPodThatTerminatesIsNotDeletedAgain(t *testing.T) {
 				t.Errorf("%d deletions, %s", deletions, answer.Code)
 			}
 		})
+	}
+}
+
+// A system may take as long as its policy gives it, within bounds.
+func TestPatience(t *testing.T) {
+	policy := func(timeout time.Duration) *v1alpha1.EvictionPolicy {
+		return &v1alpha1.EvictionPolicy{Spec: v1alpha1.EvictionPolicySpec{Evidence: v1alpha1.EvidenceLimits{Timeout: metav1.Duration{Duration: timeout}}}}
+	}
+	for _, test := range []struct {
+		policy *v1alpha1.EvictionPolicy
+		want   time.Duration
+	}{{nil, patience}, {policy(0), patience}, {policy(time.Second), patience}, {policy(15 * time.Second), 15 * time.Second}, {policy(time.Hour), v1alpha1.MaxTimeout}} {
+		if got := patienceOf(test.policy); got != test.want {
+			t.Errorf("%v: %s, not %s", test.policy, got, test.want)
+		}
+	}
+}
+
+// The policy of a request says how long its system may keep a worker.
+func TestPatienceForARequest(t *testing.T) {
+	m := newMember(t, func(m *member) { m.policy.Spec.Evidence.Timeout.Duration = 15 * time.Second })
+	if got := m.r.patienceFor(t.Context(), m.request); got != 15*time.Second {
+		t.Errorf("%s", got)
+	}
+	seen := m.looked(t)
+	if seen.read = m.now.Add(-25 * time.Second); seen.outdated(m.now) {
+		t.Error("what was read before one slow answer is outdated")
+	}
+	m.request.Spec.Source.Name = "none"
+	if got := m.r.patienceFor(t.Context(), m.request); got != patience {
+		t.Errorf("without a policy %s", got)
 	}
 }

@@ -36,9 +36,26 @@ const (
 	seldom = 5 * time.Minute
 	// turns is how many steps follow each other at once at most.
 	turns = 8
-	// patience is how long a system may keep a worker waiting for evidence.
+	// patience is how long a system may keep a worker waiting at least; its policy may give it longer.
 	patience = 5 * time.Second
 )
+
+// patienceOf is how long the system of a policy, nil where there is none, may keep a worker waiting.
+func patienceOf(policy *v1alpha1.EvictionPolicy) time.Duration {
+	if policy == nil {
+		return patience
+	}
+	return min(max(patience, policy.Spec.Evidence.Timeout.Duration), v1alpha1.MaxTimeout)
+}
+
+// patienceFor is the same for the policy that a request names, by the cache.
+func (r *reconciler) patienceFor(ctx context.Context, request *v1alpha1.ReplacementRequest) time.Duration {
+	policy, err := r.Gatherer.Policies.Policy(ctx, (&look{request: request}).policyKey())
+	if err != nil { // the look itself says so
+		return patience
+	}
+	return patienceOf(policy)
+}
 
 func (r *reconciler) reconcile(ctx context.Context, key reconcile.Request) (reconcile.Result, error) {
 	request := &v1alpha1.ReplacementRequest{}
