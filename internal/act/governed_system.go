@@ -45,7 +45,7 @@ func (g *Governed) prepare(ctx context.Context, action eviction.Action) answers.
 func (g *Governed) undo(ctx context.Context, action eviction.Action) answers.Answer {
 	return g.call(ctx, action, func(ctx context.Context, policy *v1alpha1.EvictionPolicy) (eviction.Reply, error) {
 		undone, err := g.Observer.Undo(ctx, g.Policies.Source(policy), action.Step)
-		return eviction.Reply{Step: action.Step, Undo: true, Done: undone.Done, Left: undone.Left}, err
+		return eviction.Reply{Step: action.Step, Undo: true, Done: undone.Done, Left: undone.Left, Retry: undone.Retry}, err
 	})
 }
 

@@ -104,6 +104,12 @@ func TestTidySteps(t *testing.T) {
 			in.Replies = []Reply{{Step: Preparation{Name: "Drain", Member: v1alpha1.MemberRef{PodUID: "uid-s0"}, Asked: noon.Add(-ago)}, Undo: true, Done: true}}
 		}
 	}
+	waiting := func(written string, retry time.Duration) func(*StatusInput) {
+		return func(in *StatusInput) {
+			in.Policy.Status.Preparations[0].Message = written
+			in.Replies = []Reply{{Step: Preparation{Name: "Drain", Member: v1alpha1.MemberRef{PodUID: "uid-s0"}, Asked: noon.Add(-time.Minute)}, Undo: true, Error: "later", Retry: retry}}
+		}
+	}
 	for name, c := range map[string]struct {
 		state   v1alpha1.PreparationState
 		asked   time.Duration // ago
@@ -141,6 +147,12 @@ func TestTidySteps(t *testing.T) {
 			gone(in)
 			in.Replies = []Reply{{Step: Preparation{Name: "Drain", Member: v1alpha1.MemberRef{PodUID: "uid-s0"}, Asked: noon.Add(-time.Minute)}, Undo: true, Error: "pod.ip is not known"}}
 		}, left: 1},
+		"being undone, it says when, and that is written": {
+			state: v1alpha1.PreparationUndoing, asked: time.Minute, given: waiting("later", 3*time.Minute), left: 1, next: 2 * time.Minute,
+		},
+		"being undone, it says something else":     {state: v1alpha1.PreparationUndoing, asked: time.Minute, given: waiting("not yet", 3*time.Minute), want: []ActionKind{Settle, Undo}, left: 1},
+		"being undone, it does not say when":       {state: v1alpha1.PreparationUndoing, asked: time.Minute, given: waiting("later", 0), want: []ActionKind{Settle, Undo}, left: 1},
+		"being undone, it says never":              {state: v1alpha1.PreparationUndoing, asked: time.Minute, given: waiting("later", 1000*time.Hour), left: 1, next: askRefused - time.Minute},
 		"undone, pod gone, its member is back":     {state: v1alpha1.PreparationUndoing, asked: unhurried, given: func(in *StatusInput) { back(in); undone(unhurried)(in) }, want: []ActionKind{Settle}},
 		"being undone, pod gone for a day":         {state: v1alpha1.PreparationUndoing, asked: memory, given: gone, want: []ActionKind{Settle}},
 		"being undone, its member is back":         {state: v1alpha1.PreparationUndoing, asked: time.Second, given: back, want: []ActionKind{Settle, Undo}, left: 1, state2: v1alpha1.PreparationUndoing, uid: "uid-back"},

@@ -36,6 +36,8 @@ type Reply struct {
 	Done     bool   // Undo: there is nothing left that may be undone
 	Left     string // Undo: what stays in force, since it is not known to be the step's own
 	Job      Job    // Prepare: what the system knows the work by
+	// Retry is how long asking for an Undo again will not help; 0: that is not known.
+	Retry time.Duration
 }
 
 // StepResult is what to do now.
@@ -257,7 +259,7 @@ func (in *ResponderInput) begin(j *judgement, step Preparation) (actions []Actio
 			entry.State, entry.StartTime, entry.RemainingAtStart = v1alpha1.PreparationBegun, moment(in.Now), step.Remaining
 			status.Epoch++
 		case !due(in.Now, &entry, reply):
-			return nil, entry.LastRequestTime.Add(wait(reply))
+			return nil, entry.LastRequestTime.Add(wait(&entry, reply))
 		}
 		entry.Message = reply.Error
 	} else {

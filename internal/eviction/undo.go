@@ -47,7 +47,7 @@ func (u *undoing) move(entry v1alpha1.PreparationStatus, reply Reply) {
 		u.end(&entry, reply.Left)
 		return
 	case entry.State == v1alpha1.PreparationUndoing && !due(u.now, &entry, reply):
-		u.look(entry.LastRequestTime.Add(wait(reply)))
+		u.look(entry.LastRequestTime.Add(wait(&entry, reply)))
 	case entry.State != v1alpha1.PreparationUndoing && !over(u.now, &entry, reply):
 		u.look(entry.LastRequestTime.Add(callLife))
 	default:
@@ -156,7 +156,7 @@ func nextCall(now time.Time, entry *v1alpha1.PreparationStatus) metav1.Time {
 // been set back.
 func due(now time.Time, entry *v1alpha1.PreparationStatus, reply Reply) bool {
 	age := now.Sub(entry.LastRequestTime.Time)
-	return age >= wait(reply) || age < -askAgain
+	return age >= wait(entry, reply) || age < -askAgain
 }
 
 // callLife is how long a call for a step may be on its way to the system: longer than any policy's timeout.
@@ -172,9 +172,14 @@ func over(now time.Time, entry *v1alpha1.PreparationStatus, reply Reply) bool {
 	return age >= callLife || age < -callLife
 }
 
-func wait(reply Reply) time.Duration {
-	if reply.Terminal {
+// wait is how long after a call the system is asked again. Each call is written down first, so one that can say nothing else than what is written already
+// is put off.
+func wait(entry *v1alpha1.PreparationStatus, reply Reply) time.Duration {
+	switch {
+	case reply.Terminal:
 		return askRefused
+	case reply.Error != "" && reply.Error == entry.Message:
+		return max(askAgain, min(reply.Retry, askRefused))
 	}
 	return askAgain
 }

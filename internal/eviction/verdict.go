@@ -120,4 +120,6 @@ type Undone struct {
 	Done bool
 	// Left is what stays in force because it is not known to be the step's own, and what a person can do about it; "": nothing.
 	Left string
+	// Retry is how long the system has to be left alone before it can do more, where an error says so; 0: that is not known.
+	Retry time.Duration
 }

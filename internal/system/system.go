@@ -34,7 +34,7 @@ type System interface {
 	Prepare(ctx context.Context, step eviction.Preparation) (eviction.Job, error)
 	// Undo takes a step back: cancels it where it is under way, reverses it where it is done and can be reversed. Where a
 	// system knows work by jobs it touches only the step's own (step.Job.Own) and reports any other that it leaves. It is
-	// called again until it is Done.
+	// called again until it is Done; with an error, Undone.Retry may say when that makes sense.
 	Undo(ctx context.Context, step eviction.Preparation) (eviction.Undone, error)
 	// Close lets go of connections.
 	Close()

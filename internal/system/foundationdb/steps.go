@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"usher.sh/usher/internal/eviction"
 	"usher.sh/usher/internal/system"
@@ -153,7 +154,7 @@ func (c *cluster) Undo(ctx context.Context, step eviction.Preparation) (eviction
 		undone, err = c.include(ctx, v, step)
 	}
 	if err != nil {
-		return eviction.Undone{}, fmt.Errorf("taking back %s of %s: %w", step.Name, step.Member.ID, err)
+		return eviction.Undone{Retry: undone.Retry}, fmt.Errorf("taking back %s of %s: %w", step.Name, step.Member.ID, err)
 	}
 	return undone, nil
 }
@@ -172,7 +173,8 @@ func (c *cluster) include(ctx context.Context, v *view, step eviction.Preparatio
 		return eviction.Undone{Done: true}, nil
 	}
 	if why := v.Unsettled(c.waits.include.Seconds()); why != "" {
-		return eviction.Undone{}, errors.New(why)
+		left := c.waits.include.Seconds() - *v.Cluster.Recovery.Since
+		return eviction.Undone{Retry: time.Duration(max(0, left) * float64(time.Second))}, errors.New(why)
 	}
 	command, err := commandOf("include", own)
 	if err != nil {

@@ -19,7 +19,7 @@ func TestWaitsAfterARecovery(t *testing.T) {
 	b := newBench(t, simulated{sim}, 5, v1alpha1.FoundationDBWaits{})
 	sim.Recover()
 	sim.Advance(119 * time.Second)
-	if v := b.evict("p5"); needs(v, foundationdb.Exclude) || !strings.Contains(v.Blockers[0].Remedy, "the last recovery was 119 s ago, and 120 s must pass") {
+	if v := b.evict("p5"); needs(v, foundationdb.Exclude) || !strings.Contains(v.Blockers[0].Remedy, "less than 120 s have passed since the last recovery") {
 		t.Errorf("%+v", v.Blockers)
 	}
 	if _, err := b.prepare("p5", foundationdb.Exclude, eviction.Job{}); err == nil {
@@ -31,7 +31,8 @@ func TestWaitsAfterARecovery(t *testing.T) {
 		t.Fatal(err)
 	}
 	sim.Advance(599 * time.Second)
-	if undone, err := b.undo("p5", foundationdb.Exclude, job); err == nil || undone.Done {
+	undone, early := b.undo("p5", foundationdb.Exclude, job)
+	if early == nil || undone.Done || undone.Retry != time.Second {
 		t.Errorf("it is included too soon: %+v", undone)
 	}
 	sim.Advance(time.Second)

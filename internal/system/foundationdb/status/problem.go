@@ -115,7 +115,7 @@ func (s *Status) Unsettled(seconds float64) string {
 	case *r.Generations > maxGenerations:
 		return fmt.Sprintf("the log servers have %d generations, and %d are the most", *r.Generations, maxGenerations)
 	case *r.Since < seconds:
-		return fmt.Sprintf("the last recovery was %d s ago, and %.0f s must pass", int64(*r.Since), seconds)
+		return fmt.Sprintf("less than %.0f s have passed since the last recovery", seconds)
 	}
 	return ""
 }

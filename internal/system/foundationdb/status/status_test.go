@@ -122,7 +122,7 @@ func TestWhatIsAbsentIsNotKnown(t *testing.T) {
 		want     string
 	}{
 		{object{"name": "fully_recovered", "active_generations": 1, "seconds_since_last_recovered": 120}, 120, ""},
-		{object{"name": "fully_recovered", "active_generations": 1, "seconds_since_last_recovered": 119.9}, 120, "the last recovery was 119 s ago, and 120 s must pass"},
+		{object{"name": "fully_recovered", "active_generations": 1, "seconds_since_last_recovered": 119.9}, 120, "less than 120 s have passed since the last recovery"},
 		{object{"name": "all_logs_recruited", "active_generations": 10, "seconds_since_last_recovered": 1}, 0, ""},
 		{object{"name": "all_logs_recruited", "active_generations": 11, "seconds_since_last_recovered": 1}, 0, "the log servers have 11 generations"},
 		{object{"name": "accepting_commits", "active_generations": 1, "seconds_since_last_recovered": 1}, 0, "a recovery is under way (accepting_commits)"},
