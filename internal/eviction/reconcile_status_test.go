@@ -1,6 +1,7 @@
 package eviction
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -298,5 +299,19 @@ func TestCallsWithinASecond(t *testing.T) {
 	in.Policy.Status = ReconcileStatus(in).Actions[0].Status
 	if got := ReconcileStatus(in); len(got.Actions) > 0 {
 		t.Errorf("an old answer counts: %+v", got.Actions[0].Status)
+	}
+}
+
+// What a step has left in its system is named when the step is forgotten, and what was there before it is not.
+func TestAForgottenStepIsNamed(t *testing.T) {
+	for origin, want := range map[v1alpha1.JobOrigin]int{v1alpha1.JobBegun: 1, v1alpha1.JobFound: 0} {
+		in := untidy(t)
+		in.Pods, in.Presences = nil, map[types.UID]PodPresence{"uid-s0": SeenGone}
+		in.Policy.Status.Preparations = []v1alpha1.PreparationStatus{begun("Drain", "s0", v1alpha1.PreparationBegun, noon.Add(-memory))}
+		in.Policy.Status.Preparations[0].Job, in.Policy.Status.Preparations[0].JobOrigin = "7", origin
+		got := ReconcileStatus(in)
+		if len(got.Actions) != 1 || len(got.Actions[0].Left) != want || want > 0 && !strings.Contains(got.Actions[0].Left[0].Message, "take back job 7 by hand") {
+			t.Errorf("%s: %+v", origin, got.Actions)
+		}
 	}
 }

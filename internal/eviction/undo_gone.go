@@ -1,6 +1,7 @@
 package eviction
 
 import (
+	"fmt"
 	"slices"
 	"time"
 
@@ -160,8 +161,15 @@ func (t *statusReconciler) remark(entry v1alpha1.PreparationStatus, pod *snapsho
 	t.mark(reassign(entry, pod))
 }
 
+// forget crosses out a step whose member has not come back. What is the step's own in the system stays in force.
 func (t *statusReconciler) forget(entry *v1alpha1.PreparationStatus) {
 	t.write(entry.ID+" has not come back", time.Time{})
+	if job := jobOf(entry); job.Own() {
+		t.left = append(t.left, Leftover{
+			Step: entry.Name, Member: entry.ID,
+			Message: fmt.Sprintf("the member has not come back for %.0f hours; take back job %s by hand, unless the system has no use for it", memory.Hours(), job.ID),
+		})
+	}
 }
 
 // replacementPod finds the pod that is the entry's member now.
