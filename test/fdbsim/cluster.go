@@ -65,6 +65,7 @@ type Cluster struct {
 	ticks        int
 	calls        []string
 	loses, mute  bool
+	refuses      bool
 }
 
 var redundancy = map[int]string{1: "single", 2: "double", 3: "triple"}

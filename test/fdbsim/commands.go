@@ -80,6 +80,13 @@ func (c *Cluster) LoseAnswers(lost bool) {
 	c.loses = lost
 }
 
+// Refuse has exclusions be refused, as where the room that is left is not known.
+func (c *Cluster) Refuse(refused bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.refuses = refused
+}
+
 // Mute has the list of exclusions in progress fail.
 func (c *Cluster) Mute(mute bool) {
 	c.mu.Lock()
@@ -121,7 +128,7 @@ func (c *Cluster) exclude(out *foundationdb.Output, words []string) {
 		return
 	}
 	c.calls = append(c.calls, "exclude "+strings.Join(words, " "))
-	unmeasured := c.unmeasured()
+	unmeasured := c.refuses || c.unmeasured()
 	for _, entry := range words {
 		_, notIP := netip.ParseAddr(entry)
 		_, notAddress := netip.ParseAddrPort(entry)

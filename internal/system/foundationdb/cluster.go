@@ -156,6 +156,9 @@ func (c *cluster) look(ctx context.Context) (*view, error) {
 		v.unlisted = err.Error()
 	}
 	c.roster.look(v, c.now())
+	if v.Problem() == "" {
+		c.forget(v)
+	}
 	return v, nil
 }
 

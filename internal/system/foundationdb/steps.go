@@ -42,7 +42,6 @@ func (c *cluster) exclude(ctx context.Context, v *view, step eviction.Preparatio
 	if problem := v.Problem(); problem != "" {
 		return eviction.Job{}, errors.New(problem)
 	}
-	c.forget(v)
 	member := c.roster.member(step.Member)
 	processes := v.processes(member)
 	switch why := v.contradiction(member); {
@@ -72,13 +71,14 @@ func (c *cluster) exclude(ctx context.Context, v *view, step eviction.Preparatio
 	}
 	c.begin(entries)
 	out, err := c.run(ctx, command)
-	if err == nil {
-		err = out.failed()
-	}
-	if err == nil {
-		err = c.mustBeExcluded(ctx, entries)
-	}
 	if err != nil {
+		return eviction.Job{}, err
+	}
+	if err = out.failed(); err != nil { // it has not taken effect
+		c.end(entries)
+		return eviction.Job{}, err
+	}
+	if err := c.mustBeExcluded(ctx, entries); err != nil {
 		return eviction.Job{}, err
 	}
 	return eviction.Job{ID: strings.Join(entries, separator)}, nil
@@ -91,6 +91,13 @@ func (c *cluster) begin(entries []string) {
 	for _, entry := range entries {
 		c.begun[entry] = true
 	}
+}
+
+// end notes that exclusions were refused: who excludes the same later is another client.
+func (c *cluster) end(entries []string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	maps.DeleteFunc(c.begun, func(entry string, _ bool) bool { return slices.Contains(entries, entry) })
 }
 
 func (c *cluster) hasBegun(entries []string) bool {
@@ -163,7 +170,6 @@ func (c *cluster) include(ctx context.Context, v *view, step eviction.Preparatio
 	if problem := v.Problem(); problem != "" {
 		return eviction.Undone{}, errors.New(problem)
 	}
-	c.forget(v)
 	if !step.Job.Own() {
 		return eviction.Undone{Done: true, Left: left(v.exclusionsOf(v.processes(c.roster.member(step.Member))))}, nil
 	}

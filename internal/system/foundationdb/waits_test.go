@@ -102,6 +102,22 @@ func TestAnExclusionWhoseAnswerWasLost(t *testing.T) {
 	}
 }
 
+// What was refused, another client may exclude later.
+func TestAnExclusionThatWasRefused(t *testing.T) {
+	sim := fdbsim.New(5, 2)
+	b := newBench(t, simulated{sim}, 5, waits(0, 0, time.Minute))
+	sim.Refuse(true)
+	if job, err := b.prepare("p5", foundationdb.Exclude, eviction.Job{}); err == nil {
+		t.Errorf("%+v", job)
+	}
+	sim.Refuse(false)
+	b.byHand("exclude no_wait locality_instance_id:p5")
+	sim.Advance(time.Minute)
+	if job, err := b.prepare("p5", foundationdb.Exclude, eviction.Job{}); err != nil || job != (eviction.Job{ID: "locality_instance_id:p5", Found: true}) {
+		t.Errorf("the exclusion of another client is %+v, %v", job, err)
+	}
+}
+
 // A class and a role of a policy are claims: what has data leaves as what has data.
 func TestAStatelessMemberWithData(t *testing.T) {
 	sim := fdbsim.New(5, 2)
