@@ -50,6 +50,9 @@ func (k *Observer) connect(ctx context.Context, e *entry) (system.System, error)
 		return nil, err
 	}
 	if l.system != nil {
+		if resumer, ok := opened.(system.Resumer); ok {
+			resumer.Resume(l.system)
+		}
 		l.system.Close()
 	}
 	l.system, l.generation, l.secrets, l.read = opened, source.Generation, versions, now

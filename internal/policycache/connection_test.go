@@ -49,6 +49,9 @@ func TestASystemIsOpenedAnewWhenWhatItRestsOnHasChanged(t *testing.T) {
 		w.putSecret("login", "3", map[string]string{"token": "newer"})
 		wait(2 * time.Minute)
 		opens(3, "minutes after the Secret has changed")
+		if s.resumes() != s {
+			t.Error("a system that is opened anew does not take over what was known")
+		}
 		p = p.DeepCopy()
 		p.Generation++
 		opens(4, "the policy has changed")

@@ -36,9 +36,22 @@ type fakeSystem struct {
 	fails   error
 	fault   bool
 
-	mu     sync.Mutex
-	asked  int
-	closed int
+	mu      sync.Mutex
+	asked   int
+	closed  int
+	resumed system.System
+}
+
+func (s *fakeSystem) resumes() system.System {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.resumed
+}
+
+func (s *fakeSystem) Resume(before system.System) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.resumed = before
 }
 
 func (s *fakeSystem) Observe(ctx context.Context, _ []system.Member) (*eviction.Evidence, error) {

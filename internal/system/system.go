@@ -67,6 +67,12 @@ type Resizable interface {
 	Expel(ctx context.Context, entry *v1alpha1.MemberRegistration) (missing string, err error)
 }
 
+// Resumer is implemented beside System by systems that learn something by having been asked for some time.
+type Resumer interface {
+	// Resume takes over what the system that was open before has learned, as far as it holds for this one. It is called before anything else.
+	Resume(before System)
+}
+
 // Listing is what a system's list of members says of one member.
 type Listing struct {
 	// Member is the entry under the member's id; nil: there is none.

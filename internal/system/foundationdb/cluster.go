@@ -40,6 +40,7 @@ type cluster struct {
 
 	mu    sync.Mutex
 	file  string          // the newest cluster file
+	names []string        // of the cluster in all cluster files so far, DESCRIPTION:ID: another id with each change of the coordinators
 	moved bool            // it is another one than the policy names
 	asked bool            // the program's version was found to be that of the policy
 	begun map[string]bool // exclusions that were asked for, also where the answer was lost
@@ -70,7 +71,7 @@ func Over(cli CLI, now func() time.Time, spec *v1alpha1.System, access system.Ac
 			exclude: orDefault(w.ExcludeAfterRecovery, defaultExclude), include: orDefault(w.IncludeAfterRecovery, defaultInclude),
 			missing: orDefault(w.Missing, defaultMissing),
 		},
-		roster: &roster{}, begun: map[string]bool{}, file: file.String(),
+		roster: &roster{}, begun: map[string]bool{}, file: file.String(), names: []string{file.name},
 	}, nil
 }
 
@@ -218,7 +219,7 @@ func (c *cluster) follow(before, after string) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.file == before && file.String() != before {
-		c.file, c.moved = file.String(), true
+		c.file, c.moved, c.names = file.String(), true, append(c.names, file.name)
 	}
 	return nil
 }
