@@ -2,6 +2,7 @@ package policycache
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -171,6 +172,34 @@ func TestSystemsAreOnTheMachineOnlyWhereTheyMayBe(t *testing.T) {
 		k.Evidence(t.Context(), of(w.policy("a", &fakeSystem{})), 0, 0)
 		if w.opened[0].Loopback != loopback {
 			t.Errorf("opened with %t, want %t", w.opened[0].Loopback, loopback)
+		}
+	}
+}
+
+// What calls for steps and for the list of members take counts while they last.
+func TestCallsTakeMemory(t *testing.T) {
+	w, s := newStage(), &fakeSystem{}
+	k, p := w.observer(), w.policy("a", s)
+	calls := map[string]func() error{
+		"Prepare": func() error { _, err := k.Prepare(t.Context(), of(p), eviction.Preparation{}); return err },
+		"Undo":    func() error { _, err := k.Undo(t.Context(), of(p), eviction.Preparation{}); return err },
+		"Listed":  func() error { _, err := k.Listed(t.Context(), of(p), system.Member{}, nil); return err },
+		"Leave":   func() error { _, err := k.Leave(t.Context(), of(p), system.Member{}, nil); return err },
+		"Join":    func() error { _, err := k.Join(t.Context(), of(p), system.Member{}, nil); return err },
+	}
+	for name, call := range calls {
+		s.bytes = DefaultMemory / 4
+		for range 8 {
+			if err := call(); err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+		if k.budget.used != 0 || len(k.budget.meters) != 0 {
+			t.Errorf("%s has ended, and %d bytes of %d meters are taken", name, k.budget.used, len(k.budget.meters))
+		}
+		s.bytes = 2 * DefaultMemory
+		if err := call(); !errors.Is(err, system.ErrTooLarge) {
+			t.Errorf("%s takes more than there is: %v", name, err)
 		}
 	}
 }

@@ -44,8 +44,8 @@ func (k *Observer) Join(ctx context.Context, source *Source, member system.Membe
 }
 
 func (k *Observer) membership(ctx context.Context, source *Source, ask func(context.Context, system.Membership) error) error {
-	ctx, cancel := context.WithTimeout(ctx, source.timeout())
-	defer cancel()
+	ctx, end := k.call(ctx, source)
+	defer end()
 	open, err := k.connect(ctx, k.entry(source))
 	if err != nil {
 		return err
@@ -93,8 +93,8 @@ func (k *Observer) Expel(ctx context.Context, source *Source, entry *v1alpha1.Me
 }
 
 func (k *Observer) resizable(ctx context.Context, source *Source, ask func(context.Context, system.Resizable) error) error {
-	ctx, cancel := context.WithTimeout(ctx, source.timeout())
-	defer cancel()
+	ctx, end := k.call(ctx, source)
+	defer end()
 	open, err := k.connect(ctx, k.entry(source))
 	if err != nil {
 		return err

@@ -123,8 +123,8 @@ func (k *Observer) Known(source *Source) *eviction.Evidence {
 
 // Prepare asks the source's system for a step.
 func (k *Observer) Prepare(ctx context.Context, source *Source, step eviction.Preparation) (eviction.Job, error) {
-	ctx, cancel := context.WithTimeout(ctx, source.timeout())
-	defer cancel()
+	ctx, end := k.call(ctx, source)
+	defer end()
 	open, err := k.connect(ctx, k.entry(source))
 	if err != nil {
 		return eviction.Job{}, err
@@ -134,13 +134,24 @@ func (k *Observer) Prepare(ctx context.Context, source *Source, step eviction.Pr
 
 // Undo asks the source's system to take a step back.
 func (k *Observer) Undo(ctx context.Context, source *Source, step eviction.Preparation) (eviction.Undone, error) {
-	ctx, cancel := context.WithTimeout(ctx, source.timeout())
-	defer cancel()
+	ctx, end := k.call(ctx, source)
+	defer end()
 	open, err := k.connect(ctx, k.entry(source))
 	if err != nil {
 		return eviction.Undone{}, err
 	}
 	return open.Undo(ctx, step)
+}
+
+// call is the context of a call to the source's system that is no observation: it has as much time, and its memory counts as an observation's does, until
+// it ends. It is not broken off for others: what a call has begun would not be known.
+func (k *Observer) call(ctx context.Context, source *Source) (call context.Context, end func()) {
+	ctx, cancel := context.WithTimeout(ctx, source.timeout())
+	counted := &meter{budget: k.budget, namespace: source.Namespace, over: ctx.Done(), revoke: func(error) {}, drop: func() {}}
+	return system.WithMeter(ctx, counted), func() {
+		cancel()
+		_ = counted.settle(0) // what it was refused, it was refused before
+	}
 }
 
 // entry returns the source's entry, and shows it the source if that is newer than what it knows.

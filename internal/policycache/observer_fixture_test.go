@@ -1,6 +1,7 @@
 package policycache
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -35,6 +36,7 @@ type fakeSystem struct {
 	ignores bool // the end of the context
 	fails   error
 	fault   bool
+	bytes   int64 // that a call other than Observe takes
 
 	mu      sync.Mutex
 	asked   int
@@ -77,12 +79,25 @@ func (s *fakeSystem) Observe(ctx context.Context, _ []system.Member) (*eviction.
 	return &eviction.Evidence{Summary: "well"}, nil
 }
 
-func (s *fakeSystem) Prepare(context.Context, eviction.Preparation) (eviction.Job, error) {
-	return eviction.Job{}, s.fails
+func (s *fakeSystem) Prepare(ctx context.Context, _ eviction.Preparation) (eviction.Job, error) {
+	return eviction.Job{}, cmp.Or(system.Take(ctx, s.bytes), s.fails)
 }
 
-func (s *fakeSystem) Undo(context.Context, eviction.Preparation) (eviction.Undone, error) {
-	return eviction.Undone{Done: s.fails == nil}, s.fails
+func (s *fakeSystem) Undo(ctx context.Context, _ eviction.Preparation) (eviction.Undone, error) {
+	err := cmp.Or(system.Take(ctx, s.bytes), s.fails)
+	return eviction.Undone{Done: err == nil}, err
+}
+
+func (s *fakeSystem) Listed(ctx context.Context, _ system.Member, _ *v1alpha1.MemberRegistration) (system.Listing, error) {
+	return system.Listing{}, system.Take(ctx, s.bytes)
+}
+
+func (s *fakeSystem) Leave(ctx context.Context, _ system.Member, _ *v1alpha1.MemberRegistration) (string, error) {
+	return "", system.Take(ctx, s.bytes)
+}
+
+func (s *fakeSystem) Join(ctx context.Context, _ system.Member, _ *v1alpha1.MemberRegistration) (string, error) {
+	return "", system.Take(ctx, s.bytes)
 }
 
 func (s *fakeSystem) Close() {

@@ -97,9 +97,6 @@ func (*cluster) Close() {}
 
 // Observe implements system.System.
 func (c *cluster) Observe(ctx context.Context, members []system.Member) (*eviction.Evidence, error) {
-	if err := system.Take(ctx, programBytes); err != nil {
-		return nil, err
-	}
 	c.roster.know(members)
 	v, err := c.look(ctx)
 	if err != nil {
@@ -132,6 +129,9 @@ type view struct {
 
 // look reads the status, and then which of what it says to be excluded still has data: whatever that list does not have was excluded before.
 func (c *cluster) look(ctx context.Context) (*view, error) {
+	if err := system.Take(ctx, programBytes); err != nil {
+		return nil, err
+	}
 	if err := c.fits(ctx); err != nil {
 		return nil, err
 	}
