@@ -27,19 +27,32 @@ const (
 	lastWords = time.Second
 )
 
-// runs has an element for each fdbcli that runs.
-var runs = make(chan struct{}, maxRuns)
+// slots has a number for each fdbcli that may run beside those that do.
+var slots = numbers(maxRuns)
+
+func numbers(n int) chan int {
+	free := make(chan int, n)
+	for i := range n {
+		free <- i
+	}
+	return free
+}
 
 // program is fdbcli at a path. Each run has a process group, a directory and a cluster file of its own, and no environment.
 type program struct{ path string }
 
 // Run implements CLI. The command is one argument of the program; nothing takes it to pieces but fdbcli itself.
 func (p program) Run(ctx context.Context, clusterFile, command string) (Output, error) {
-	dir, err := os.MkdirTemp("", "usher-fdbcli-")
+	slot, err := enter(ctx)
+	if err != nil {
+		return Output{}, err
+	}
+	defer func() { slots <- slot }()
+	dir, err := directory(slot)
 	if err != nil {
 		return Output{}, fmt.Errorf("running fdbcli: %w", err)
 	}
-	defer func() { _ = os.RemoveAll(dir) }() // what is left is a cluster file
+	defer func() { _ = os.RemoveAll(dir) }() // what is left is a cluster file, and the next run removes it
 	file := filepath.Join(dir, "fdb.cluster")
 	if err := os.WriteFile(file, []byte(clusterFile), 0o600); err != nil {
 		return Output{}, fmt.Errorf("running fdbcli: %w", err)
@@ -50,6 +63,26 @@ func (p program) Run(ctx context.Context, clusterFile, command string) (Output, 
 	}
 	out.ClusterFile, err = leftBehind(file)
 	return out, err
+}
+
+// enter waits until one more may run, and returns its number.
+func enter(ctx context.Context) (slot int, err error) {
+	select {
+	case slot = <-slots:
+		return slot, nil
+	case <-ctx.Done():
+		return 0, fmt.Errorf("waiting for one of %d runs of fdbcli to end: %w", maxRuns, context.Cause(ctx))
+	}
+}
+
+// directory makes the empty directory of a run. Its name is that of the same run of the process before, which in a container has the same id: what that has
+// left when it was killed is removed.
+func directory(slot int) (string, error) {
+	dir := filepath.Join(os.TempDir(), fmt.Sprintf("usher-fdbcli-%d-%d", os.Getpid(), slot))
+	if err := os.RemoveAll(dir); err != nil {
+		return "", err
+	}
+	return dir, os.Mkdir(dir, 0o700)
 }
 
 // leftBehind reads the cluster file that a run has left behind.
@@ -71,6 +104,11 @@ func leftBehind(path string) (string, error) {
 
 // Version implements CLI.
 func (p program) Version(ctx context.Context) (string, error) {
+	slot, err := enter(ctx)
+	if err != nil {
+		return "", err
+	}
+	defer func() { slots <- slot }()
 	out, err := p.run(ctx, os.TempDir(), "--version")
 	if err != nil {
 		return "", err
@@ -90,12 +128,6 @@ func seconds(ctx context.Context) string {
 func (p program) run(ctx context.Context, dir string, args ...string) (Output, error) {
 	if p.path == "" {
 		return Output{}, errors.New("the manager runs without fdbcli: give it the program's path with --fdbcli")
-	}
-	select {
-	case runs <- struct{}{}:
-		defer func() { <-runs }()
-	case <-ctx.Done():
-		return Output{}, fmt.Errorf("waiting for one of %d runs of fdbcli to end: %w", maxRuns, context.Cause(ctx))
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)

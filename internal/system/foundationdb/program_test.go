@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -37,6 +38,21 @@ func TestRunsOfFDBCLI(t *testing.T) {
 	}
 	if _, err := os.Stat(lines[1]); !os.IsNotExist(err) {
 		t.Errorf("its directory %s is left: %v", lines[1], err)
+	}
+	// What a process that was killed has left is removed by the next that has its id.
+	if err := os.MkdirAll(filepath.Join(lines[1], "left"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	var again []string
+	for range maxRuns {
+		out, err := script(t, `echo "$(pwd) $(ls)"`).Run(t.Context(), "", "status")
+		if err != nil {
+			t.Error(err)
+		}
+		again = append(again, strings.TrimSpace(out.Out))
+	}
+	if !slices.Contains(again, lines[1]+" fdb.cluster") {
+		t.Errorf("what was left in %s is there: %q", lines[1], again)
 	}
 	for name, test := range map[string]struct{ program, want string }{
 		"nothing said":        {"exit 1", "fdbcli says nothing and has ended with exit status 1"},
