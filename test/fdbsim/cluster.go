@@ -13,7 +13,7 @@ const (
 	rolesAfter      = 2 * time.Second  // of a recovery: no process has the role storage before, and some not for seconds more
 	dataAfter       = 12 * time.Second // of a recovery: how the data is is not known before
 	fullyAfter      = 10 * time.Second // of a recovery: the log servers of the generation before are still needed
-	localityAfter   = 3 * time.Second  // of a process' start: it is in the status without locality
+	localityAfter   = 5 * time.Second  // of a process' start: it is in the status without locality
 	goneAfter       = 4 * time.Second  // of a process' end: it is still in the status
 	deadFor         = 20 * time.Second // of a process' end: the status waits for it
 	lostAfter       = 60 * time.Second // of a process' end: its copies are made anew, and are counted as there before

@@ -2,10 +2,12 @@ package foundationdb
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
 
+	"usher.sh/usher/internal/eviction"
 	"usher.sh/usher/internal/system"
 	"usher.sh/usher/internal/system/foundationdb/status"
 )
@@ -111,5 +113,20 @@ func TestCoordinatorsWithZones(t *testing.T) {
 	v.Cluster.Processes = map[string]*status.Process{"a": {Address: "[fe80::1%x; kill; kill all]:4500", Class: "storage", Locality: map[string]string{"zoneid": "z"}}}
 	if chosen, err := v.newCoordinators(nil, ""); err == nil {
 		t.Errorf("%v", chosen)
+	}
+}
+
+// What cannot be written down is not excluded.
+func TestJobsThatAreTooLong(t *testing.T) {
+	v := &view{Status: &status.Status{}}
+	var entries []string
+	for i := range 17 {
+		entries = append(entries, fmt.Sprintf("10.0.0.%d:4500", 10+i))
+	}
+	if job, err := v.jobOf(eviction.Preparation{}, entries[:16]); err != nil || len(job.ID) > longestJob {
+		t.Errorf("%+v %v", job, err)
+	}
+	if job, err := v.jobOf(eviction.Preparation{}, entries); !errors.Is(err, system.ErrTerminal) {
+		t.Errorf("%+v %v", job, err)
 	}
 }

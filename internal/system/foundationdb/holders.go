@@ -40,11 +40,13 @@ func (h *holders) restart(now time.Time) {
 	}
 }
 
-// look takes in a complete status. While a zone is under maintenance FoundationDB counts what is gone there as there, so the time begins at its end.
+// look takes in a complete status. While a zone is under maintenance FoundationDB counts what is gone there as there, so the time begins at its end. What is
+// gone is known until its copies were made anew elsewhere: until then a maintenance that begins conceals it again.
 func (h *holders) look(v *view, members []system.Member, now time.Time) {
 	if v.Cluster.MaintenanceZone != "" {
 		h.restart(now)
 	}
+	lacking := v.NotTolerant("") != ""
 	processes := map[string]holder{}
 	for key, p := range v.Cluster.Processes {
 		if _, known := h.processes[key]; (known || p.MayHoldData()) && !v.emptied(p) {
@@ -58,7 +60,7 @@ func (h *holders) look(v *view, members []system.Member, now time.Time) {
 		if one.gone.IsZero() {
 			one.gone = now
 		}
-		if now.Sub(one.gone) < countedAfter {
+		if now.Sub(one.gone) < countedAfter || lacking {
 			processes[key] = one
 		}
 	}

@@ -113,6 +113,8 @@ func (c *cluster) unexcludable(v *view, id, role string, processes []*status.Pro
 	switch {
 	case len(processes) == 0:
 		return "it has no process in the status"
+	case slices.ContainsFunc(processes, func(p *status.Process) bool { return len(p.Locality) == 0 }):
+		return "a process of it has just begun, and the status does not say yet which id and zone it has"
 	case returning != "":
 		return returning
 	case len(draining)+lost >= int(max(1, need-1)):

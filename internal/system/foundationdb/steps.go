@@ -69,6 +69,10 @@ func (c *cluster) exclude(ctx context.Context, v *view, step eviction.Preparatio
 	if err != nil {
 		return eviction.Job{}, err
 	}
+	job, err := v.jobOf(step, entries)
+	if err != nil {
+		return eviction.Job{}, err
+	}
 	c.begin(entries)
 	out, err := c.run(ctx, command)
 	if err != nil {
@@ -81,7 +85,31 @@ func (c *cluster) exclude(ctx context.Context, v *view, step eviction.Preparatio
 	if err := c.mustBeExcluded(ctx, entries); err != nil {
 		return eviction.Job{}, err
 	}
-	return eviction.Job{ID: strings.Join(entries, separator)}, nil
+	return job, nil
+}
+
+// longestJob is how many characters of a job's id a policy's status takes.
+const longestJob = 253
+
+// jobOf is the job of entries that are about to be excluded for a step, and of those that were before, where its process has come back at another address.
+func (v *view) jobOf(step eviction.Preparation, entries []string) (eviction.Job, error) {
+	all := slices.Clone(entries)
+	if step.Job.Own() {
+		all = append(all, v.standing(step.Job)...)
+	}
+	slices.Sort(all)
+	job := eviction.Job{ID: strings.Join(slices.Compact(all), separator)}
+	if len(job.ID) > longestJob {
+		return eviction.Job{}, fmt.Errorf("%w: its %d exclusions are too long to be written down; start its processes with an instance_id of their own",
+			system.ErrTerminal, len(all))
+	}
+	return job, nil
+}
+
+// standing are the entries of a job that are on the list.
+func (v *view) standing(job eviction.Job) []string {
+	all := v.Exclusions()
+	return slices.DeleteFunc(strings.Split(job.ID, separator), func(entry string) bool { return !slices.Contains(all, entry) })
 }
 
 // begin notes that exclusions are about to be asked for, hasBegun reports whether all of some were. They were not there before.
@@ -173,8 +201,7 @@ func (c *cluster) include(ctx context.Context, v *view, step eviction.Preparatio
 	if !step.Job.Own() {
 		return eviction.Undone{Done: true, Left: left(v.exclusionsOf(v.processes(c.roster.member(step.Member))))}, nil
 	}
-	all := v.Exclusions()
-	own := slices.DeleteFunc(strings.Split(step.Job.ID, separator), func(entry string) bool { return !slices.Contains(all, entry) })
+	own := v.standing(step.Job)
 	if len(own) == 0 {
 		return eviction.Undone{Done: true}, nil
 	}

@@ -2,6 +2,7 @@ package foundationdb_test
 
 import (
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -98,5 +99,45 @@ func TestExclusionsOfOthersAtTheSameIP(t *testing.T) {
 	}
 	if left := sim.Excluded(); !slices.Equal(left, []string{"10.0.0.14:4501"}) {
 		t.Errorf("exclusions are %v", left)
+	}
+}
+
+// What has just begun has an id, which the status does not have yet.
+func TestAProcessWithoutLocalityIsNotExcluded(t *testing.T) {
+	sim := fdbsim.New(5, 2)
+	b := newBench(t, simulated{sim}, 5, waits(0, 0, time.Minute))
+	sim.Add("p6", "z6") // at 10.0.0.16
+	refused := false
+	for range 30 {
+		sim.Advance(time.Second)
+		b.observeAll(b.at("p6", "10.0.0.16"))
+		_, err := b.prepare("p6", foundationdb.Exclude, eviction.Job{})
+		refused = refused || err != nil && strings.Contains(err.Error(), "a process of it has just begun")
+	}
+	if excluded := sim.Excluded(); !refused || !slices.Equal(excluded, []string{"locality_instance_id:p6"}) {
+		t.Errorf("it was refused: %t; exclusions are %v", refused, excluded)
+	}
+}
+
+// Exclusions by address of a process that has come back at another one are the step's own still.
+func TestAProcessThatComesBackAtAnotherAddress(t *testing.T) {
+	sim := fdbsim.New(6, 2)
+	b := newBench(t, simulated{sim}, 5, waits(0, 0, time.Minute))
+	sim.Find("p1").Version = "7.3.25"
+	job, err := b.prepare("p4", foundationdb.Exclude, eviction.Job{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	sim.Advance(5 * time.Minute)
+	sim.Kill("p4")
+	sim.Advance(time.Minute)
+	sim.Add("p4", "z4") // at 10.0.0.17
+	b.pass(sim, 5*time.Minute)
+	if job, err = b.prepare("p4", foundationdb.Exclude, job); err != nil || job != (eviction.Job{ID: "10.0.0.14:4500,10.0.0.17:4500"}) {
+		t.Fatalf("%+v %v", job, err)
+	}
+	sim.Advance(time.Minute)
+	if _, err := b.undo("p4", foundationdb.Exclude, job); err != nil || len(sim.Excluded()) != 0 {
+		t.Errorf("exclusions are left: %v %v", sim.Excluded(), err)
 	}
 }
