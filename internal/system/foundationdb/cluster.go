@@ -60,6 +60,9 @@ func Over(cli CLI, now func() time.Time, spec *v1alpha1.System, access system.Ac
 	if own == nil {
 		return nil, errors.New("opening FoundationDB: the policy has no spec.system.foundationdb")
 	}
+	if err := supported(own.Version); err != nil {
+		return nil, err
+	}
 	file, err := admitted(content(&own.ClusterFile, access), access.Admit)
 	if err != nil {
 		return nil, fmt.Errorf("reading the cluster file that the policy names: %w", err)

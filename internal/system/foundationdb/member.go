@@ -5,7 +5,6 @@ import (
 	"net/netip"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -214,20 +213,4 @@ func (v *view) byLocality() bool {
 // hasAddress reports whether the process is excluded by an address, and not by a locality alone.
 func (v *view) hasAddress(p *status.Process) bool {
 	return slices.ContainsFunc(v.Cluster.Configuration.Excluded, func(e status.Exclusion) bool { return e.Locality == "" && e.Covers(p) })
-}
-
-// byLocality reports whether a version of FoundationDB excludes by locality without a fault: 7.1 from 7.1.42 on, later ones from 7.3.26 on.
-func byLocality(version string) bool {
-	var parts [3]int
-	for i, part := range strings.SplitN(version, ".", 3) {
-		n, err := strconv.Atoi(part)
-		if err != nil {
-			return false
-		}
-		parts[i] = n
-	}
-	if parts[0] == 7 && parts[1] == 1 {
-		return parts[2] >= 42
-	}
-	return slices.Compare(parts[:], []int{7, 3, 26}) >= 0
 }
