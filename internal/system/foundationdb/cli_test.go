@@ -106,13 +106,15 @@ func TestWordsOfCommands(t *testing.T) {
 	}
 }
 
-// A process whose address has a zone is no coordinator.
-func TestCoordinatorsWithZones(t *testing.T) {
+// A process whose address has a zone, or is for TLS, is no coordinator.
+func TestProcessesThatAreNoCoordinators(t *testing.T) {
 	v := &view{Status: &status.Status{}}
 	v.Client.Coordinators.Coordinators = []status.Coordinator{{Address: "10.0.0.1:4500"}}
-	v.Cluster.Processes = map[string]*status.Process{"a": {Address: "[fe80::1%x; kill; kill all]:4500", Class: "storage", Locality: map[string]string{"zoneid": "z"}}}
-	if chosen, err := v.newCoordinators(nil, ""); err == nil {
-		t.Errorf("%v", chosen)
+	for _, address := range []string{"[fe80::1%x; kill; kill all]:4500", "10.0.0.2:4500:tls"} {
+		v.Cluster.Processes = map[string]*status.Process{"a": {Address: address, Class: "storage", Locality: map[string]string{"zoneid": "z"}}}
+		if chosen, err := v.newCoordinators(nil, ""); err == nil {
+			t.Errorf("%v", chosen)
+		}
 	}
 }
 

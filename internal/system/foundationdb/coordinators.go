@@ -47,11 +47,12 @@ func (c *cluster) moveCoordinators(ctx context.Context, v *view, step eviction.P
 	return err
 }
 
-// newCoordinators chooses as many coordinators as there are, each in another zone: those that may stay, and then others by their class.
+// newCoordinators chooses as many coordinators as there are, each in another zone: those that may stay, and then others by their class. A process that speaks
+// TLS is none: the cluster file would name what Usher cannot ask.
 func (v *view) newCoordinators(leaves []*status.Process, ip string) ([]string, error) {
 	now, _ := v.Coordinators()
 	candidates := slices.DeleteFunc(v.Processes(), func(p *status.Process) bool {
-		return p.IsExcluded() || p.UnderMaintenance || p.Zone() == "" || slices.Contains(leaves, p) || ip != "" && p.IP() == ip || !slices.Contains(eligible, p.Class)
+		return p.TLS() || p.IsExcluded() || p.UnderMaintenance || p.Zone() == "" || slices.Contains(leaves, p) || ip != "" && p.IP() == ip || !slices.Contains(eligible, p.Class)
 	})
 	slices.SortStableFunc(candidates, func(a, b *status.Process) int {
 		return cmp.Or(

@@ -100,6 +100,9 @@ func (p *Process) HostPort() string {
 	return plain
 }
 
+// TLS reports whether its address is one for TLS.
+func (p *Process) TLS() bool { return strings.HasSuffix(p.Address, ":tls") }
+
 // IsExcluded reports whether the process is excluded; where that is not known it is not.
 func (p *Process) IsExcluded() bool { return p.Excluded != nil && *p.Excluded }
 
