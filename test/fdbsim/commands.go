@@ -87,6 +87,13 @@ func (c *Cluster) Refuse(refused bool) {
 	c.refuses = refused
 }
 
+// EndFormer has the former coordinators lead to the present ones no more.
+func (c *Cluster) EndFormer() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.former = nil
+}
+
 // Mute has the list of exclusions in progress fail.
 func (c *Cluster) Mute(mute bool) {
 	c.mu.Lock()

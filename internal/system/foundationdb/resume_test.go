@@ -31,7 +31,8 @@ func TestWhatIsKnownOfTheSameCluster(t *testing.T) {
 			first := sim.ClusterFile()
 			b.byHand("coordinators 10.0.0.11:4500 10.0.0.12:4500 10.0.0.14:4500")
 			sim.Advance(5 * time.Minute)
-			b.observe() // it is led there
+			b.observe() // it is led there, by coordinators that go then
+			sim.EndFormer()
 			sim.Kill("p5")
 			sim.Advance(30 * time.Second)
 			b.observe()
