@@ -72,6 +72,11 @@ func sameProgress(a, b *v1alpha1.MemberSetStatus) bool {
 
 // plan goes through all that can follow. What has the status changed is written first, and the rest follows then.
 func (d *decision) plan() {
+	if cluster := d.otherCluster(); cluster != "" {
+		d.block(anotherCluster(cluster, d.status.Formed.Cluster))
+		d.restore()
+		return
+	}
 	d.mark()
 	d.form()
 	for i := range d.groups {
@@ -89,6 +94,15 @@ func (d *decision) plan() {
 		}
 	}
 	d.forget()
+}
+
+// restore makes the pods of members anew that have joined and are to stay. They come back with what is on their disks, whoever answers in their place.
+func (d *decision) restore() {
+	for i := range d.status.Members {
+		if m := &d.status.Members[i]; whole(m) && !leaving(m) && d.pod(m.ID) == nil {
+			d.keep(m)
+		}
+	}
 }
 
 // stray blocks where members are there that the status does not know: it was lost, and what is left must not be taken for nothing.

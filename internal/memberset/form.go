@@ -1,6 +1,7 @@
 package memberset
 
 import (
+	"cmp"
 	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -37,15 +38,20 @@ func (d *decision) form() {
 
 func (d *decision) stamp() metav1.Time { return metav1.Time{Time: d.Now.UTC().Truncate(1e9)} }
 
+// otherCluster is the one that answers in place of the one that the members have formed; "": none does.
+func (d *decision) otherCluster() string {
+	if !d.Kind.Lists || d.status.Formed == nil || d.List.Unread != "" || d.List.Cluster == d.status.Formed.Cluster {
+		return ""
+	}
+	return cmp.Or(d.List.Cluster, "without an id")
+}
+
 // listUnread is why the list of the set's own system is not known; "": it is.
 func (d *decision) listUnread() string {
-	switch {
-	case d.List.Unread != "":
-		return d.List.Unread
-	case d.status.Formed != nil && d.List.Cluster != d.status.Formed.Cluster:
-		return "cluster " + d.List.Cluster + " answers, and the members formed cluster " + d.status.Formed.Cluster
+	if cluster := d.otherCluster(); cluster != "" {
+		return "cluster " + cluster + " answers"
 	}
-	return ""
+	return d.List.Unread
 }
 
 // entry is the member's in the list; nil: it has none.

@@ -204,6 +204,8 @@ func (d *decision) nextStep(m *v1alpha1.SetMember) v1alpha1.MemberRemovalStep {
 	switch {
 	case q == nil || !d.dispensable(m):
 		return v1alpha1.RemovalGrowing
+	case d.Kind.Lists && d.listUnread() != "": // there is no way back from Removing, and nothing could go on
+		d.block(listNotKnown(d.listUnread()))
 	case q.Removing && !q.Deleted && m.Removal.Step == v1alpha1.RemovalReplaced && d.mayBegin(m):
 		now := d.stamp()
 		d.status.LastRemovalTime = &now

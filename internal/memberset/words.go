@@ -23,6 +23,7 @@ const (
 	ReplicasUnsafe    Reason = "ReplicasUnsafe"
 	SystemNotFormed   Reason = "SystemNotFormed"
 	MembershipUnknown Reason = "MembershipUnknown"
+	ClusterMismatch   Reason = "ClusterMismatch"
 	MembershipChanges Reason = "MembershipChanges"
 	PodUnscheduled    Reason = "PodUnscheduled"
 	PodNotReady       Reason = "PodNotReady"
@@ -105,6 +106,13 @@ func notFormed(set string) Blocker {
 
 func listNotKnown(why string) Blocker {
 	return Blocker{Reason: MembershipUnknown, Message: "the system's list of members is not known: " + why, Remedy: "see that its members run, and that spec.system leads to them"}
+}
+
+func anotherCluster(answers, formed string) Blocker {
+	return Blocker{
+		Reason: ClusterMismatch, Message: fmt.Sprintf("cluster %s answers, and the members formed cluster %s: none is taken in or removed", answers, formed),
+		Remedy: "see that spec.system, and the Service that it names, lead to the members of this set alone",
+	}
 }
 
 func awaitsTurn(id string) Blocker {
