@@ -18,6 +18,9 @@ import (
 // scaled reads a workload of any kind, and its number of replicas by the subresource scale. nil: it is not there. One
 // without a scale, or that may not be read, has Replicas -1, and in SurgeError why; then uid is taken to be its own.
 func (r *workloadRead) scaled(ctx context.Context, kind schema.GroupKind, name string, uid types.UID) (*snapshot.Workload, error) {
+	if kind == memberSetKind {
+		return r.memberSet(ctx, name)
+	}
 	mapping, err := r.Mapper.RESTMapping(kind)
 	if meta.IsNoMatchError(err) {
 		return nil, nil // its kind is not served any more, or never was: a pod's author writes what owns it

@@ -203,6 +203,15 @@ type Workload struct {
 	NoOverlap       bool   // its rollouts never start a pod before one has ended: Recreate, or maxSurge 0
 	Surge           *SurgeRecord
 	SurgeError      string // set where the record cannot be read
+	// Members are those of a MemberSet, by the names of their pods; nil: it is none.
+	Members map[string]SetMember
+}
+
+// SetMember is a member of a MemberSet.
+type SetMember struct {
+	Group    string
+	Replicas int32 // that its group is to have
+	Stays    bool  // it does its work, and is not to be replaced or removed
 }
 
 // Key returns namespace and name.

@@ -41,10 +41,11 @@ func TestMemberSet(t *testing.T) {
 	t.Run("takes the rights oneself", h.setIsRefused)
 	t.Run("limits what the manager creates", h.setLimitsTheManager)
 	t.Run("grows, replaces and shrinks", h.setGrowsReplacesAndShrinks)
+	t.Run("replaces a replica", h.setReplacesAReplica)
 }
 
-// memberSet makes a set of plain members on nodes of its own, with room for as many again.
-func (h *house) memberSet(t *testing.T, ns string, replicas int32) *v1alpha1.MemberSet {
+// memberSet makes a set of plain members of a role on nodes of its own, with room for as many again.
+func (h *house) memberSet(t *testing.T, ns, role string, replicas int32) *v1alpha1.MemberSet {
 	t.Helper()
 	nodes := h.lab.Nodes(t, int(replicas)+3)
 	template := fmt.Sprintf(`{"metadata":{"labels":{"app":"kv"}},"spec":{"containers":[{"name":"kv","image":"kv"}],"affinity":{
@@ -56,7 +57,7 @@ func (h *house) memberSet(t *testing.T, ns string, replicas int32) *v1alpha1.Mem
 		ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "kv"},
 		Spec: v1alpha1.MemberSetSpec{
 			System: v1alpha1.System{Kubernetes: &v1alpha1.Kubernetes{}},
-			Groups: []v1alpha1.MemberGroup{{Name: "server", Role: "workload", Replicas: &replicas, Template: runtime.RawExtension{Raw: []byte(template)}}},
+			Groups: []v1alpha1.MemberGroup{{Name: "server", Role: role, Replicas: &replicas, Template: runtime.RawExtension{Raw: []byte(template)}}},
 		},
 	}
 	must(t, h.client.Create(t.Context(), set))
@@ -126,7 +127,7 @@ func setIDs(set *v1alpha1.MemberSet) []string {
 
 func (h *house) setSaysWhichRightIsMissing(t *testing.T) {
 	ns := h.lab.Namespace(t)
-	set := h.memberSet(t, ns, 1)
+	set := h.memberSet(t, ns, "workload", 1)
 	h.waitSet(t, ns, "the set to say which right is missing", func(s *v1alpha1.MemberSet) bool {
 		return slices.ContainsFunc(s.Status.Blockers, func(b v1alpha1.ReplacementBlocker) bool {
 			return strings.Contains(b.Message, "cannot create resource") && strings.Contains(b.Remedy, "usher install --member-sets")
@@ -180,7 +181,7 @@ func (h *house) setLimitsTheManager(t *testing.T) {
 func (h *house) setGrowsReplacesAndShrinks(t *testing.T) {
 	ns := h.lab.Namespace(t)
 	h.letEnd(t, ns)
-	h.memberSet(t, ns, 3)
+	h.memberSet(t, ns, "workload", 3)
 	set := h.waitSetReady(t, ns, 3)
 	h.waitLabelled(t, ns, "kv", 3)
 
@@ -221,6 +222,21 @@ func (h *house) setGrowsReplacesAndShrinks(t *testing.T) {
 	h.waitPolicy(t, ns, "kv", "what was changed in the policy to be reverted", func(p *v1alpha1.EvictionPolicy) bool {
 		return p.Spec.Evidence.MaxAge.Duration == 10*time.Second
 	})
+}
+
+// setReplacesAReplica replaces a member whose data the others have, by what its role's rules say of the others of its group.
+func (h *house) setReplacesAReplica(t *testing.T) {
+	ns := h.lab.Namespace(t)
+	h.letEnd(t, ns)
+	h.memberSet(t, ns, "replica", 2)
+	set := h.waitSetReady(t, ns, 2)
+	h.waitLabelled(t, ns, "kv", 2)
+	id := set.Status.Members[0].ID
+	q := h.requestOperated(t, &operated{role: "replica", id: id}, ns, "kv", "first")
+	h.waitReplacement(t, ns, q.Name, "the replica to be replaced", isReplaced)
+	if set = h.waitSetReady(t, ns, 2); slices.Contains(setIDs(set), id) {
+		t.Errorf("%s is replaced, and the members are %v", id, setIDs(set))
+	}
 }
 
 func (h *house) scaleSet(t *testing.T, set *v1alpha1.MemberSet, replicas int32) {

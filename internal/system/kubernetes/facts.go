@@ -61,7 +61,7 @@ func (w *workload) facts(p *snapshot.Pod, name func(*snapshot.Pod) string) expre
 	is := w.prospect(p)
 	said := expression.Facts{
 		"workload":           w.title(),
-		"replicas":           int64(max(w.wanted(), 0)),
+		"replicas":           int64(max(w.replicas(p), 0)),
 		"ready":              w.ready(p),
 		"others":             others,
 		"othersElsewhere":    elsewhere,
@@ -88,7 +88,7 @@ func (w *workload) others(p *snapshot.Pod, name func(*snapshot.Pod) string) (oth
 		if len(others) == mostNamed && len(elsewhere) == mostNamed {
 			break
 		}
-		if o.UID == p.UID || !w.ready(o) || !reports(w.view.Cluster, o.Node) {
+		if o.UID == p.UID || !w.alike(o, p) || !w.ready(o) || !reports(w.view.Cluster, o.Node) {
 			continue
 		}
 		if len(others) < mostNamed {

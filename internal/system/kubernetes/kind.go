@@ -61,9 +61,9 @@ var facts = expression.Schema{
 	},
 	Member: []expression.Field{
 		{Name: "workload", Type: expression.String, Doc: "what is scaled to start a replacement, as Kind NAME; empty if nothing is"},
-		{Name: "replicas", Type: expression.Int, Doc: "replicas that its owner asked for: without those of a surge"},
+		{Name: "replicas", Type: expression.Int, Doc: "replicas that its owner asked for, without those of a surge; of a MemberSet those of its group"},
 		{Name: "ready", Type: expression.Bool, Doc: "the pod is ready, for minReadySeconds, and not terminating"},
-		{Name: "others", Type: expression.Strings, Doc: "other ready pods of the workload that are not terminating, on nodes that are there and ready, by their names; 64 at most"},
+		{Name: "others", Type: expression.Strings, Doc: "other ready pods of the workload, or of the group of its MemberSet, that are not terminating, on nodes that are there and ready, by their names; 64 at most"},
 		{Name: "othersElsewhere", Type: expression.Strings, Doc: "those of them on nodes that are neither cordoned nor being drained"},
 		{Name: "settled", Type: expression.Bool, Doc: "no rollout of the workload is under way"},
 		{Name: "autoscaler", Type: expression.String, Doc: "the HorizontalPodAutoscaler that rules it; empty if none does"},

@@ -98,6 +98,26 @@ func (w *workload) wanted() int32 {
 	return wanted
 }
 
+// replicas is how many there are to be of what a pod is one of: of a member of a MemberSet as many as its group is to have, or as do their work beside it and
+// stay, where these are more: a successor counts from then on, and so does one that is left by another that is too many.
+func (w *workload) replicas(p *snapshot.Pod) int32 {
+	if w.top.Members == nil {
+		return w.wanted()
+	}
+	this, others := w.top.Members[p.Name], int32(0)
+	for name, m := range w.top.Members {
+		if m.Group == this.Group && m.Stays && name != p.Name {
+			others++
+		}
+	}
+	return max(this.Replicas, others+1)
+}
+
+// alike reports whether two pods of the workload are replicas of each other. Groups of a MemberSet have data of their own.
+func (w *workload) alike(a, b *snapshot.Pod) bool {
+	return w.top.Members == nil || w.top.Members[a.Name].Group == w.top.Members[b.Name].Group
+}
+
 // ready reports whether a pod does its work and is staying.
 func (w *workload) ready(p *snapshot.Pod) bool { return p.AvailableAt(w.view.Now, w.top.MinReady) }
 
