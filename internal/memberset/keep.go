@@ -172,13 +172,8 @@ func (d *decision) remove(m *v1alpha1.SetMember) {
 
 // removeClaims reports whether none is left. A volume that is to stay is kept before its claim goes.
 func (d *decision) removeClaims(m *v1alpha1.SetMember) bool {
-	left := false
-	for i := range d.Claims {
-		c := &d.Claims[i]
-		if c.Member != m.ID || !c.Ours {
-			continue
-		}
-		left = true
+	claims := d.claimsLeft(m)
+	for _, c := range claims {
 		keeps := d.Set.Spec.Removal.VolumeClaims != v1alpha1.VolumeClaimsDelete && c.Volume != ""
 		switch {
 		case keeps && !c.Known:
@@ -191,12 +186,24 @@ func (d *decision) removeClaims(m *v1alpha1.SetMember) bool {
 			d.act(Action{Kind: DeleteClaim, Member: m.ID, Name: c.Name, UID: c.UID})
 		}
 	}
-	return !left
+	return len(claims) == 0
+}
+
+// claimsLeft are those that were made for a member: by the names that its set gives them, since who may label a claim could have any removed.
+func (d *decision) claimsLeft(m *v1alpha1.SetMember) []*Claim {
+	var claims []*Claim
+	for i := range d.Claims {
+		c := &d.Claims[i]
+		if c.Ours && slices.ContainsFunc(m.Shape.Claims, func(template string) bool { return claimName(template, m.ID) == c.Name }) {
+			claims = append(claims, c)
+		}
+	}
+	return claims
 }
 
 func (d *decision) removeService(m *v1alpha1.SetMember) {
 	for i := range d.Services {
-		if s := &d.Services[i]; s.Member == m.ID && s.Ours && !s.Terminating {
+		if s := &d.Services[i]; s.Name == m.ID && s.Ours && !s.Terminating {
 			d.act(Action{Kind: DeleteService, Member: m.ID, Name: s.Name, UID: s.UID})
 		}
 	}
@@ -210,7 +217,6 @@ func (d *decision) forget() {
 func (d *decision) nothingLeft(m *v1alpha1.SetMember) bool {
 	listed := d.Kind.Lists && (d.listUnread() != "" || d.entry(m) != nil)
 	pod := slices.ContainsFunc(d.Pods, func(p Pod) bool { return p.Name == m.ID && p.Ours })
-	claim := slices.ContainsFunc(d.Claims, func(c Claim) bool { return c.Member == m.ID && c.Ours })
-	service := slices.ContainsFunc(d.Services, func(s Object) bool { return s.Member == m.ID && s.Ours })
-	return !listed && !pod && !claim && !service
+	service := slices.ContainsFunc(d.Services, func(s Object) bool { return s.Name == m.ID && s.Ours })
+	return !listed && !pod && !service && len(d.claimsLeft(m)) == 0
 }

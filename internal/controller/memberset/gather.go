@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -168,16 +169,11 @@ func (r *reconciler) claims(ctx context.Context, l *look) error {
 		return fmt.Errorf("listing claims: %w", err)
 	}
 	pinning(l)
-	leaving := map[string]bool{}
-	for i := range l.set.Status.Members {
-		m := &l.set.Status.Members[i]
-		leaving[m.ID] = m.Removal != nil && m.Removal.Step == v1alpha1.RemovalRemoving
-	}
 	for i := range claims.Items {
 		claim := &claims.Items[i]
 		c := memberset.Claim{Object: l.object(claim), Volume: claim.Spec.VolumeName, Made: claim.Annotations[memberset.TemplateHashAnnotation]}
 		c.Ours = claim.Annotations[memberset.SetUIDAnnotation] == string(l.set.UID)
-		if c.Volume != "" && leaving[c.Member] {
+		if c.Volume != "" && l.leaves(claim.Name) {
 			if err := r.volume(ctx, claim, &c); err != nil {
 				return err
 			}
@@ -188,6 +184,13 @@ func (r *reconciler) claims(ctx context.Context, l *look) error {
 		l.in.Claims = append(l.in.Claims, c)
 	}
 	return nil
+}
+
+// leaves reports whether a claim may be one of a member that is being removed, by the name that the set gives it.
+func (l *look) leaves(claim string) bool {
+	return slices.ContainsFunc(l.set.Status.Members, func(m v1alpha1.SetMember) bool {
+		return m.Removal != nil && m.Removal.Step == v1alpha1.RemovalRemoving && strings.HasSuffix(claim, "-"+m.ID)
+	})
 }
 
 // volume reads the one that a claim says it is bound to. One that is bound to another claim is none of it.

@@ -1,0 +1,50 @@
+package memberset
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"usher.sh/usher/api/v1alpha1"
+)
+
+// What goes with a member goes by its name: a label says nothing of whose a claim or a Service is.
+func TestLabelsHaveNothingRemoved(t *testing.T) {
+	for name, test := range map[string]struct {
+		given func(w *world)
+		made  []string
+		left  bool
+	}{
+		"its own": {func(*world) {}, []string{"retainVolume kv-member-1"}, true},
+		"its own without labels": {func(w *world) {
+			w.in.Claims[0].Member, w.in.Services[0].Member = "", ""
+		}, []string{"retainVolume kv-member-1"}, true},
+		"another's that carry its label": {func(w *world) {
+			w.in.Claims, w.in.Services = w.in.Claims[1:], w.in.Services[1:]
+			w.in.Claims[0].Member, w.in.Services[0].Member = "kv-member-1", "kv-member-1"
+		}, nil, false},
+		"a stranger's that carries its label": {func(w *world) {
+			w.in.Claims, w.in.Services = w.in.Claims[1:], w.in.Services[1:]
+			w.in.Claims = append(w.in.Claims, Claim{Object: Object{Name: "orders", UID: "o", Member: "kv-member-1", Ours: true}})
+		}, nil, false},
+		"its Service alone": {func(w *world) { w.in.Claims = w.in.Claims[1:] }, []string{"deleteService kv-member-1"}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := formed(t, listing, 4)
+			w.in.Set.Spec.Groups[0].Replicas = new(int32(3))
+			w.mark("kv-member-1")
+			w.in.Requests[0].Removing = true
+			w.memberNamed("kv-member-1").Removal = &v1alpha1.MemberRemoval{Request: w.in.Requests[0].Name, RequestUID: w.in.Requests[0].UID, Step: v1alpha1.RemovalRemoving}
+			w.in.Pods, w.in.List.Entries = w.in.Pods[1:], w.in.List.Entries[1:]
+			test.given(w)
+			r := Decide(w.in)
+			if left := slices.ContainsFunc(r.Status.Members, func(m v1alpha1.SetMember) bool { return m.ID == "kv-member-1" }); left != test.left {
+				t.Errorf("it is a member: %t", left)
+			}
+			if diff := cmp.Diff(test.made, kinds(r)); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
