@@ -157,9 +157,7 @@ func TestAMemberOfAnotherSchemeLeavesTheListFirst(t *testing.T) {
 		return []string{"https://" + id + "." + namespace + ".svc:2380"}
 	}
 	m := w.memberNamed("kv-member-1")
-	w.mark(m.ID)
-	w.in.Requests[0].Removing = true
-	m.Removal = &v1alpha1.MemberRemoval{Request: w.in.Requests[0].Name, RequestUID: w.in.Requests[0].UID, Step: v1alpha1.RemovalRemoving}
+	w.goes(m.ID, v1alpha1.RemovalRemoving)
 	for _, k := range kinds(Decide(w.in)) {
 		if k == "deletePod kv-member-1" {
 			t.Error("its pod goes, and it is on the list")

@@ -156,6 +156,8 @@ type Policy struct {
 	Ours    bool // the set controls it
 	Deleted bool // it is being deleted
 	Spec    v1alpha1.EvictionPolicySpec
+	// Permits are the UIDs of the requests whose members it says are being replaced.
+	Permits []types.UID
 }
 
 // Result is what follows.

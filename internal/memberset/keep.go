@@ -145,6 +145,10 @@ func (d *decision) awaited(m *v1alpha1.SetMember, p *Pod) Blocker {
 // remove takes a member off the system's list first, so that what goes then is of none. Its pod goes before its claims, and these before its Service, by which
 // others may still name it.
 func (d *decision) remove(m *v1alpha1.SetMember) {
+	if q := d.requestFor(m); q != nil && !d.permits(q) {
+		d.block(permitMissing(m.ID, q.Name, d.Set))
+		return
+	}
 	if d.Kind.Lists {
 		if why := d.listUnread(); why != "" {
 			d.block(listNotKnown(why))
@@ -168,6 +172,12 @@ func (d *decision) remove(m *v1alpha1.SetMember) {
 	if d.removeClaims(m) {
 		d.removeService(m)
 	}
+}
+
+// permits reports whether the policy says that the member of a request goes, which keeps others from going meanwhile. One that was deleted is made anew, and says
+// so once the request has seen it.
+func (d *decision) permits(q *Request) bool {
+	return d.Policy != nil && slices.Contains(d.Policy.Permits, q.UID)
 }
 
 // removeClaims reports whether none is left. A volume that is to stay is kept before its claim goes.

@@ -11,11 +11,6 @@ import (
 
 // While another cluster answers, what it says is not believed, and nothing of the set changes but that its pods are made anew.
 func TestAnotherClusterAnswers(t *testing.T) {
-	marked := func(w *world, step v1alpha1.MemberRemovalStep) {
-		w.mark("kv-member-1")
-		w.in.Requests[0].Removing = true
-		w.memberNamed("kv-member-1").Removal = &v1alpha1.MemberRemoval{Request: w.in.Requests[0].Name, RequestUID: w.in.Requests[0].UID, Step: step}
-	}
 	for name, test := range map[string]struct {
 		given func(w *world)
 		made  []string
@@ -24,10 +19,10 @@ func TestAnotherClusterAnswers(t *testing.T) {
 		"more are asked for":    {func(w *world) { w.in.Set.Spec.Groups[0].Replicas = new(int32(5)) }, nil},
 		"fewer are asked for":   {func(w *world) { w.in.Set.Spec.Groups[0].Replicas = new(int32(3)) }, nil},
 		"one is marked":         {func(w *world) { w.mark("kv-member-1") }, nil},
-		"one may go":            {func(w *world) { marked(w, v1alpha1.RemovalReplaced) }, nil},
-		"one goes":              {func(w *world) { marked(w, v1alpha1.RemovalRemoving) }, nil},
+		"one may go":            {func(w *world) { w.goes("kv-member-1", v1alpha1.RemovalReplaced) }, nil},
+		"one goes":              {func(w *world) { w.goes("kv-member-1", v1alpha1.RemovalRemoving) }, nil},
 		"one goes, and its pod is gone": {func(w *world) {
-			marked(w, v1alpha1.RemovalRemoving)
+			w.goes("kv-member-1", v1alpha1.RemovalRemoving)
 			w.in.Pods = w.in.Pods[1:]
 		}, nil},
 		"one joins":       {func(w *world) { w.memberNamed("kv-member-2").State = v1alpha1.MemberJoining }, nil},
@@ -58,9 +53,7 @@ func TestAnotherClusterAnswers(t *testing.T) {
 func TestNoneBeginsToGoWhileTheListIsNotKnown(t *testing.T) {
 	w := formed(t, listing, 4)
 	w.in.Set.Spec.Groups[0].Replicas = new(int32(3))
-	w.mark("kv-member-1")
-	w.in.Requests[0].Removing = true
-	w.memberNamed("kv-member-1").Removal = &v1alpha1.MemberRemoval{Request: w.in.Requests[0].Name, RequestUID: w.in.Requests[0].UID, Step: v1alpha1.RemovalReplaced}
+	w.goes("kv-member-1", v1alpha1.RemovalReplaced)
 	w.in.List = Listing{Unread: "no endpoint answers"}
 	if r := Decide(w.in); r.Status.Members[0].Removal.Step != v1alpha1.RemovalReplaced || !slices.Contains(reasons(&r), string(MembershipUnknown)) {
 		t.Errorf("it is %s, and waits for %v", r.Status.Members[0].Removal.Step, reasons(&r))

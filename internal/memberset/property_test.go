@@ -60,7 +60,9 @@ func (w *world) happen(t *rapid.T) {
 			p.Terminating = p.Terminating || !p.Finished
 		}
 	case 5:
-		w.permit()
+		if w.permit(); rapid.IntRange(0, 9).Draw(t, "policy") == 0 { // it is deleted
+			w.in.Policy = nil
+		}
 	case 10:
 		w.evict()
 	case 11: // the template, the claims or the shape of the group change

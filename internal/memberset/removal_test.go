@@ -33,9 +33,7 @@ func TestLabelsHaveNothingRemoved(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := formed(t, listing, 4)
 			w.in.Set.Spec.Groups[0].Replicas = new(int32(3))
-			w.mark("kv-member-1")
-			w.in.Requests[0].Removing = true
-			w.memberNamed("kv-member-1").Removal = &v1alpha1.MemberRemoval{Request: w.in.Requests[0].Name, RequestUID: w.in.Requests[0].UID, Step: v1alpha1.RemovalRemoving}
+			w.goes("kv-member-1", v1alpha1.RemovalRemoving)
 			w.in.Pods, w.in.List.Entries = w.in.Pods[1:], w.in.List.Entries[1:]
 			test.given(w)
 			r := Decide(w.in)
@@ -46,5 +44,28 @@ func TestLabelsHaveNothingRemoved(t *testing.T) {
 				t.Error(diff)
 			}
 		})
+	}
+}
+
+// A removal goes on while the policy says that it does, which is what keeps the others; a policy that was deleted is made anew meanwhile.
+func TestAPolicyThatIsDeletedWhileAMemberGoes(t *testing.T) {
+	w := formed(t, listing, 4)
+	w.in.Set.Spec.Groups[0].Replicas = new(int32(3))
+	w.goes("kv-member-1", v1alpha1.RemovalRemoving)
+	w.permits["kv-member-1"] = true
+	w.in.Policy = nil
+	for _, want := range []string{"makePolicy ", "expel kv-member-1"} {
+		r := w.step(-1)
+		if diff := cmp.Diff([]string{want}, kinds(r)); diff != "" {
+			t.Error(diff)
+		}
+		if waits := slices.Contains(reasons(&r), string(PermitMissing)); waits != (want == "makePolicy ") {
+			t.Errorf("it waits for %v", reasons(&r))
+		}
+		w.note()
+	}
+	w.in.Policy, w.in.Requests = nil, nil // a request whose finalizer was taken off leaves nothing to wait for
+	if r := w.step(-1); slices.Contains(reasons(&r), string(PermitMissing)) || !slices.Contains(kinds(r), "deletePod kv-member-1") {
+		t.Errorf("%v, and it waits for %v", kinds(r), reasons(&r))
 	}
 }

@@ -30,6 +30,7 @@ const (
 	MemberJoins       Reason = "MemberJoins"
 	MemberLeaves      Reason = "MemberLeaves"
 	RequestWaits      Reason = "RequestWaits"
+	PermitMissing     Reason = "PermitMissing"
 	PodTerminates     Reason = "PodTerminates"
 	ClaimTerminates   Reason = "ClaimTerminates"
 	ClaimMissing      Reason = "ClaimMissing"
@@ -150,6 +151,13 @@ func awaitsRequest(id, request, namespace string) Blocker {
 	return Blocker{
 		Reason: RequestWaits, Message: fmt.Sprintf("member %s goes once ReplacementRequest %s lets it", id, request),
 		Remedy: fmt.Sprintf("see what that waits for: kubectl describe replacementrequest %s -n %s", request, namespace),
+	}
+}
+
+func permitMissing(id, request string, set *v1alpha1.MemberSet) Blocker {
+	return Blocker{
+		Reason: PermitMissing, Message: fmt.Sprintf("member %s is removed, and EvictionPolicy %s does not say so, by which others stay; waiting until it does", id, set.Name),
+		Remedy: fmt.Sprintf("if it stays so: kubectl describe replacementrequest %s -n %s", request, set.Namespace),
 	}
 }
 

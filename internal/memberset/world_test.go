@@ -383,6 +383,20 @@ func (w *world) permit() {
 			}
 		}
 	}
+	w.note()
+}
+
+// note has the policy say which members are being replaced.
+func (w *world) note() {
+	if w.in.Policy == nil {
+		return
+	}
+	w.in.Policy.Permits = nil
+	for i := range w.in.Requests {
+		if q := &w.in.Requests[i]; q.Removing && !q.Over {
+			w.in.Policy.Permits = append(w.in.Policy.Permits, q.UID)
+		}
+	}
 }
 
 // settle lets everything go on without anything that happens, and reports whether the set is complete then.
@@ -415,4 +429,13 @@ func (w *world) ids() []string {
 // mark is a person's request.
 func (w *world) mark(id string) {
 	w.in.Requests = append(w.in.Requests, Request{Name: "anna-" + id, UID: w.uid(), Member: id})
+}
+
+// goes is a person's request that has its permit, and its set is so far.
+func (w *world) goes(id string, step v1alpha1.MemberRemovalStep) {
+	w.mark(id)
+	q := &w.in.Requests[len(w.in.Requests)-1]
+	q.Removing = true
+	w.memberNamed(id).Removal = &v1alpha1.MemberRemoval{Request: q.Name, RequestUID: q.UID, Step: step}
+	w.note()
 }

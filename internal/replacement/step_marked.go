@@ -7,6 +7,8 @@ import "usher.sh/usher/api/v1alpha1"
 type Marked struct {
 	// Set is the name of the set.
 	Set string
+	// Gone: no such set controls the policy, so that nothing more of the member is removed.
+	Gone bool
 	// Listed: the set has the member. Fresh: it has not done its work yet, so that nothing is lost with it.
 	Listed, Fresh bool
 	// Step is how far the set is for this request; "": it has not taken note of it.
@@ -82,6 +84,8 @@ func (s *stepping) dispensable() {
 func (s *stepping) markedLeaves() {
 	m := s.Delegated.Marked
 	switch {
+	case m.Gone && s.Cancelled:
+		s.write(Cancelled)
 	case len(s.Unread) > 0:
 		s.out.Blockers = append(s.out.Blockers, s.Unread...)
 	case !m.Listed:

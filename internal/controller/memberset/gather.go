@@ -263,6 +263,9 @@ func (r *reconciler) ownPolicy(ctx context.Context, l *look) error {
 	l.in.Policy = &memberset.Policy{
 		UID: policy.UID, Version: policy.ResourceVersion, Ours: metav1.IsControlledBy(policy, l.set), Deleted: policy.DeletionTimestamp != nil, Spec: policy.Spec,
 	}
+	for i := range policy.Status.Replacing {
+		l.in.Policy.Permits = append(l.in.Policy.Permits, policy.Status.Replacing[i].RequestUID)
+	}
 	return nil
 }
 

@@ -56,8 +56,8 @@ func (r *reconciler) delegated(ctx context.Context, l *look) error {
 	if l.entryAt < 0 {
 		l.entered(r.Gatherer.Policies, nil)
 	}
-	if provider := l.provider(); provider != nil && provider.MemberSet != nil {
-		return r.marked(ctx, l)
+	if is, err := r.ofSet(ctx, l); is || err != nil {
+		return err
 	}
 	joining := l.in.Progress.Phase == replacement.Joining
 	l.in.Delegated = &replacement.Delegated{Patches: l.in.Progress.Target != replacement.TargetRef{}}

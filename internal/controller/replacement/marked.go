@@ -5,14 +5,31 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"usher.sh/usher/api/v1alpha1"
+	"usher.sh/usher/internal/eviction"
 	"usher.sh/usher/internal/replacement"
 )
+
+// ofSet reports whether a MemberSet replaces the member, by its policy or, where that is gone, by what the set says, and reads what a step rests on then.
+func (r *reconciler) ofSet(ctx context.Context, l *look) (is bool, err error) {
+	if provider := l.provider(); provider != nil && provider.MemberSet != nil {
+		return true, r.marked(ctx, l)
+	}
+	if l.policy != nil {
+		return false, nil
+	}
+	set, err := r.marking(ctx, l)
+	if set == nil || err != nil {
+		return false, err
+	}
+	return true, r.markedBy(ctx, l, set)
+}
 
 // marked reads what a step rests on where the member is one of a MemberSet, whose policy has its name and whose pods have the names of its members.
 func (r *reconciler) marked(ctx context.Context, l *look) error {
@@ -20,7 +37,13 @@ func (r *reconciler) marked(ctx context.Context, l *look) error {
 	if err != nil {
 		return err
 	}
+	return r.markedBy(ctx, l, set)
+}
+
+// markedBy does so for a set that was read; nil: there is none, or it does not control the policy.
+func (r *reconciler) markedBy(ctx context.Context, l *look, set *v1alpha1.MemberSet) error {
 	l.in.Delegated = &replacement.Delegated{Marked: l.markOf(set)}
+	l.permitOfMarked()
 	if err := r.readPod(ctx, l, l.in.Member.ID); err != nil {
 		return err
 	}
@@ -28,7 +51,7 @@ func (r *reconciler) marked(ctx context.Context, l *look) error {
 		l.in.Pod = namedPod(l.pod)
 		l.in.Pod.Node.Name = l.pod.Spec.NodeName
 	}
-	if l.in.Progress.Phase == replacement.Joining || set == nil {
+	if l.in.Progress.Phase == replacement.Joining || set == nil || l.policy == nil {
 		return nil
 	}
 	input, err := r.input(ctx, l)
@@ -37,6 +60,34 @@ func (r *reconciler) marked(ctx context.Context, l *look) error {
 	}
 	l.judged(input)
 	return nil
+}
+
+// permitOfMarked takes a permit as given where there is no policy that could take note of it, which its set makes anew: but only for what its set goes on with in
+// any case. One that is replaced already needs none, and where none is written there is none to take back.
+func (l *look) permitOfMarked() {
+	written := l.policy != nil && eviction.ReplacingFor(&l.policy.Status, l.request.UID) >= 0
+	marked := l.in.Delegated.Marked
+	switch begun := marked.Listed && marked.Step == v1alpha1.RemovalRemoving; {
+	case l.in.Progress.Phase == replacement.Joining && !written:
+		l.in.PermitTime = time.Time{}
+	case l.policy != nil:
+	case begun:
+		l.in.PermitTime = l.in.Now
+	default: // the rules are its policy's, and that it is not there is one of them
+		l.in.PermitTime, marked.Fresh = time.Time{}, false
+	}
+}
+
+// marking reads the MemberSet that removes the member for this request, whatever has become of its policy; nil: none does.
+func (r *reconciler) marking(ctx context.Context, l *look) (*v1alpha1.MemberSet, error) {
+	set := &v1alpha1.MemberSet{}
+	if err := r.live.Get(ctx, client.ObjectKey{Namespace: l.request.Namespace, Name: l.request.Spec.Source.Name}, set); err != nil {
+		return nil, client.IgnoreNotFound(err)
+	}
+	if slices.ContainsFunc(set.Status.Members, func(m v1alpha1.SetMember) bool { return m.Removal != nil && m.Removal.RequestUID == l.request.UID }) {
+		return set, nil
+	}
+	return nil, nil
 }
 
 // memberSet reads the set that controls the policy, past the cache; nil: none does.
@@ -55,7 +106,7 @@ func (r *reconciler) memberSet(ctx context.Context, l *look) (*v1alpha1.MemberSe
 
 // markOf is what a set says of the member; nil: it was not read.
 func (l *look) markOf(set *v1alpha1.MemberSet) *replacement.Marked {
-	marked := &replacement.Marked{Set: l.policy.Name}
+	marked := &replacement.Marked{Set: l.request.Spec.Source.Name, Gone: set == nil}
 	if set == nil {
 		return marked
 	}

@@ -1,0 +1,101 @@
+package replacement
+
+import (
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"usher.sh/usher/api/v1alpha1"
+	"usher.sh/usher/internal/replacement"
+)
+
+// markedBy is a MemberSet that is so far with the member.
+func markedBy(step v1alpha1.MemberRemovalStep) *v1alpha1.MemberSet {
+	set := &v1alpha1.MemberSet{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "db", UID: "set"}}
+	set.Spec.Groups = []v1alpha1.MemberGroup{{Name: "store", Role: "store"}}
+	set.Status.Members = []v1alpha1.SetMember{{
+		ID: "db-0", Group: "store", State: v1alpha1.MemberWhole, Removal: &v1alpha1.MemberRemoval{Request: "q", RequestUID: "q", Step: step},
+	}}
+	return set
+}
+
+// A policy of a MemberSet that is deleted, and made anew by its set, costs no member its permit, and no request waits for it for ever.
+func TestMarkedWhosePolicyIsDeleted(t *testing.T) {
+	gone := func(m *member) { m.policy.Name = "other" }
+	anew := func(m *member) { m.policy.UID, m.policy.Status.Replacing = "anew", nil }
+	held := func(m *member) {
+		m.policy.DeletionTimestamp, m.policy.Finalizers, m.policy.Status.Replacing = &metav1.Time{Time: noon}, []string{"shop/held"}, nil
+	}
+	cancelled := func(m *member) { m.request.DeletionTimestamp = &metav1.Time{Time: noon} }
+	joining := func(m *member) { m.request.Status.Step = v1alpha1.ReplacementJoining }
+	replaced := &v1alpha1.MemberSet{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "db", UID: "set"}}
+	for name, test := range map[string]struct {
+		set    *v1alpha1.MemberSet // nil: it is gone
+		change []func(*member)
+		then   v1alpha1.ReplacementStep
+		want   replacement.Reason // "": it waits for nothing
+		permit bool               // the policy of the name says that it may go
+	}{
+		"its set goes on, and it is deleted with the policy": {markedBy(v1alpha1.RemovalRemoving), []func(*member){gone, cancelled}, v1alpha1.ReplacementRemoving, replacement.PredecessorLeaving, false},
+		"its set goes on": {markedBy(v1alpha1.RemovalRemoving), []func(*member){gone}, v1alpha1.ReplacementRemoving, replacement.PredecessorLeaving, false},
+		"its set goes on, and the policy is there anew":          {markedBy(v1alpha1.RemovalRemoving), []func(*member){anew, cancelled}, v1alpha1.ReplacementRemoving, replacement.PredecessorLeaving, true},
+		"its set has not begun":                                  {markedBy(v1alpha1.RemovalReplaced), []func(*member){gone}, v1alpha1.ReplacementWaiting, replacement.SourceMissing, false},
+		"its set has not begun, and it is deleted":               {markedBy(v1alpha1.RemovalReplaced), []func(*member){gone, cancelled}, v1alpha1.ReplacementCancelled, "", false},
+		"it is replaced, and the policy is held by a finalizer":  {replaced, []func(*member){held, joining}, v1alpha1.ReplacementComplete, "", false},
+		"its set is gone without it":                             {nil, nil, v1alpha1.ReplacementRemoving, replacement.ProviderUnsupported, true},
+		"its set is gone without it, and the request is deleted": {nil, []func(*member){cancelled}, v1alpha1.ReplacementCancelled, "", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := newMember(t, func(m *member) {
+				m.policy.Spec.Members[0].Provider = &v1alpha1.Provider{MemberSet: &v1alpha1.MemberSetProvider{}}
+				if test.set != nil {
+					m.policy.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(test.set, v1alpha1.GroupVersion.WithKind("MemberSet"))}
+				}
+				m.pod.OwnerReferences = nil
+				m.request.Status.Predecessor = &v1alpha1.ReplacementPredecessor{PodName: "db-0", PodUID: "db-0", Node: "n1", StartTime: &metav1.Time{Time: noon}}
+				for _, change := range test.change {
+					change(m)
+				}
+			})
+			if test.set != nil {
+				if err := m.store.Create(t.Context(), test.set.DeepCopy()); err != nil {
+					t.Fatal(err)
+				}
+			}
+			request := &v1alpha1.ReplacementRequest{}
+			for range 3 {
+				if _, err := m.r.reconcile(t.Context(), reconcile.Request{NamespacedName: client.ObjectKeyFromObject(m.request)}); err != nil {
+					t.Fatal(err)
+				}
+				m.now = m.now.Add(later)
+				found := &v1alpha1.ReplacementRequest{}
+				if err := m.store.Get(t.Context(), client.ObjectKeyFromObject(m.request), found); err == nil {
+					request = found
+				}
+			}
+			if !m.has(t, m.pod) || request.UID == "" && test.then != v1alpha1.ReplacementCancelled {
+				t.Fatalf("its pod is deleted by the request, or that has ended: %+v", request)
+			}
+			if test.then == v1alpha1.ReplacementCancelled { // it is gone with its finalizer
+				if m.has(t, m.request) || client.IgnoreNotFound(m.store.Get(t.Context(), client.ObjectKeyFromObject(m.request), &v1alpha1.ReplacementRequest{})) != nil {
+					t.Errorf("it is there: %+v", request.Status)
+				}
+				return
+			}
+			waits := ""
+			if len(request.Status.Blockers) > 0 {
+				waits = request.Status.Blockers[0].Reason
+			}
+			if request.Status.Step != test.then || waits != string(test.want) {
+				t.Errorf("%s, waiting for %+v", request.Status.Step, request.Status.Blockers)
+			}
+			policy := &v1alpha1.EvictionPolicy{}
+			err := m.store.Get(t.Context(), client.ObjectKey{Namespace: "shop", Name: "db"}, policy)
+			if permit := err == nil && len(policy.Status.Replacing) > 0; permit != test.permit {
+				t.Errorf("it has its permit: %t", permit)
+			}
+		})
+	}
+}
