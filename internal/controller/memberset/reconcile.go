@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -22,6 +23,8 @@ const (
 	soon = 200 * time.Millisecond
 	// unwatched is when to look again while members join or leave: claims, Services and what the system says are not watched.
 	unwatched = 2 * time.Second
+	// later is when to look again where all that was asked for was refused once more.
+	later = 10 * time.Second
 	// anyway is when to look again at a set that is complete.
 	anyway = time.Minute
 	// turns is how many states follow each other at once at most.
@@ -82,6 +85,9 @@ func (r *reconciler) carryOut(ctx context.Context, l *look, result *memberset.Re
 		case answers.Accepted, answers.Gone: // what has become of it is looked at anew
 			after = soon
 		case answers.Conflict: // it has changed, or is there already
+			if makes(action) {
+				refused = append(refused, memberset.Taken(action, l.set))
+			}
 		case answers.RefusedByBudget, answers.RefusedForNow, answers.SeveralBudgets, answers.Denied, answers.NamespaceTerminating, answers.Forbidden,
 			answers.Unavailable, answers.Rejected:
 			refused = append(refused, r.refusal(action, &answer))
@@ -91,10 +97,13 @@ func (r *reconciler) carryOut(ctx context.Context, l *look, result *memberset.Re
 	if len(refused) > 0 {
 		status = result.Refused(refused)
 	}
-	if !equality.Semantic.DeepEqual(status, l.set.Status) {
+	switch unchanged := equality.Semantic.DeepEqual(status, l.set.Status); {
+	case !unchanged:
 		if _, answer := r.Act.WriteStatus(ctx, l.set, &status); answer.Code != answers.Accepted {
 			return answered(answer)
 		}
+	case len(refused) > 0 && after == unwatched && !slices.ContainsFunc(result.Actions, changesList): // nothing was accepted, for the same reasons as before
+		after = later
 	}
 	if len(result.Actions) == 0 && memberset.Rests(&status) {
 		after = anyway
@@ -140,6 +149,16 @@ func (r *reconciler) do(ctx context.Context, l *look, a *memberset.Action) answe
 	return answers.Answer{Code: answers.Rejected, Message: fmt.Sprintf("%s cannot be carried out", a.Kind)}
 }
 
+// makes reports whether an action makes an object that is looked for by the set's label.
+func makes(a *memberset.Action) bool {
+	return a.Kind == memberset.MakePod || a.Kind == memberset.MakeClaim || a.Kind == memberset.MakeService
+}
+
+// changesList reports whether an action is asked for until the system says that it is done.
+func changesList(a memberset.Action) bool {
+	return a.Kind == memberset.Admit || a.Kind == memberset.Expel
+}
+
 // mark makes a request for the set's policy, with which it goes.
 func (r *reconciler) mark(ctx context.Context, l *look, a *memberset.Action) answers.Answer {
 	if l.policy == nil {
@@ -165,7 +184,7 @@ func (r *reconciler) resize(ctx context.Context, l *look, a *memberset.Action) a
 func (r *reconciler) refusal(a *memberset.Action, answer *answers.Answer) memberset.Blocker {
 	said := cmp.Or(answer.Message, string(answer.Code))
 	switch {
-	case (a.Kind == memberset.Admit || a.Kind == memberset.Expel) && answer.Code == answers.RefusedForNow:
+	case changesList(*a) && answer.Code == answers.RefusedForNow:
 		return memberset.Awaited(a.Member, said)
 	case answer.Code == answers.Forbidden:
 		return memberset.WriteRefused(a, said, r.binding(), false)

@@ -1,0 +1,91 @@
+package memberset
+
+import (
+	"log/slog"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"usher.sh/usher/api/v1alpha1"
+	"usher.sh/usher/internal/act"
+	"usher.sh/usher/internal/memberset"
+	"usher.sh/usher/internal/policycache"
+	"usher.sh/usher/internal/system/all"
+)
+
+// plainSet is a set of one plain member.
+func plainSet() *v1alpha1.MemberSet {
+	return &v1alpha1.MemberSet{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "kv", UID: "set", Generation: 1},
+		Spec: v1alpha1.MemberSetSpec{
+			System: v1alpha1.System{Kubernetes: &v1alpha1.Kubernetes{}},
+			Groups: []v1alpha1.MemberGroup{{
+				Name: "server", Role: "workload", Replicas: new(int32(1)), Template: runtime.RawExtension{Raw: []byte(`{"spec":{"containers":[{"name":"kv","image":"kv"}]}}`)},
+			}},
+		},
+	}
+}
+
+// newReconciler is one with an apiserver that has these objects.
+func newReconciler(t *testing.T, objects ...client.Object) (*reconciler, client.Client) {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, v1alpha1.AddToScheme} {
+		if err := add(scheme); err != nil {
+			t.Fatal(err)
+		}
+	}
+	roles, err := all.Roles()
+	if err != nil {
+		t.Fatal(err)
+	}
+	store := fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).WithStatusSubresource(&v1alpha1.MemberSet{}).
+		WithIndex(&corev1.Pod{}, policycache.LeavingIndex, policycache.IndexLeaving).Build()
+	now := func() time.Time { return time.Date(2026, 11, 27, 12, 0, 0, 0, time.UTC) }
+	observer := policycache.NewObserver(policycache.ObserverConfig{Kind: all.Kind, Now: now, Log: slog.New(slog.DiscardHandler)})
+	r := &reconciler{client: store, live: store, Options: Options{
+		Act: &act.Sets{Client: store, Observer: observer}, Members: &act.Replacements{Client: store}, Now: now,
+		Gatherer: &policycache.Gatherer{Policies: policycache.New(store, all.Kind, roles), Observer: observer, Live: store, Now: now},
+	}}
+	return r, store
+}
+
+// settle reconciles until nothing follows at once, and returns the set with when it is looked at again.
+func settle(t *testing.T, r *reconciler, store client.Client, set *v1alpha1.MemberSet) (*v1alpha1.MemberSet, time.Duration) {
+	t.Helper()
+	var after time.Duration
+	for range 10 {
+		result, err := r.reconcile(t.Context(), reconcile.Request{NamespacedName: client.ObjectKeyFromObject(set)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if after = result.RequeueAfter; after > unwatched {
+			break
+		}
+	}
+	found := &v1alpha1.MemberSet{}
+	if err := store.Get(t.Context(), client.ObjectKeyFromObject(set), found); err != nil {
+		t.Fatal(err)
+	}
+	return found, after
+}
+
+// A name that something else has, which no look by the set's label shows, is said, and not asked for again and again.
+func TestANameThatIsTaken(t *testing.T) {
+	set := plainSet()
+	r, store := newReconciler(t, set, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "kv-server-1"}})
+	found, after := settle(t, r, store, set)
+	if after != later || len(found.Status.Blockers) != 1 || found.Status.Blockers[0].Reason != string(memberset.NameTaken) {
+		t.Fatalf("it is looked at again in %s, and waits for %+v", after, found.Status.Blockers)
+	}
+	want := "where it was made for this set: kubectl label pod kv-server-1 -n shop usher.sh/member-set=kv; else delete it, or move what it is for elsewhere"
+	if found.Status.Blockers[0].Remedy != want {
+		t.Error(found.Status.Blockers[0].Remedy)
+	}
+}
