@@ -107,7 +107,9 @@ type Pod struct {
 	Made       string // the hash of the template that it was made of; "": it does not say
 	Node, Zone string // "": it is on none
 	Ready      bool
-	Finished   bool // it has ended, and is not started again
+	Finished   bool   // it has ended, and is not started again
+	Ended      string // why, as it says itself; "": it does not
+	Created    time.Time
 	// Unscheduled is the scheduler's message, where it has found no node.
 	Unscheduled string
 	// Asked: the set has asked for its eviction. Unasked is why that could not be looked up; "": it was.

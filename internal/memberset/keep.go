@@ -2,6 +2,7 @@ package memberset
 
 import (
 	"slices"
+	"time"
 
 	"usher.sh/usher/api/v1alpha1"
 )
@@ -21,6 +22,9 @@ func (d *decision) keep(m *v1alpha1.SetMember) {
 		return
 	case !equipped || p != nil && p.Terminating:
 		return
+	case p != nil && p.Finished && p.Created.Add(remakeAfter).After(d.Now):
+		d.block(podEnded(m.ID, p, d.Set.Namespace))
+		return
 	case p != nil && p.Finished:
 		d.act(Action{Kind: DeletePod, Member: m.ID, Name: p.Name, UID: p.UID, Version: p.Version})
 		return
@@ -38,6 +42,10 @@ func (d *decision) keep(m *v1alpha1.SetMember) {
 		d.block(d.awaited(m, p))
 	}
 }
+
+// remakeAfter is how long after a pod was made another is made in its place at the earliest, where it has ended by itself: one that ends as it starts would be
+// made without end.
+const remakeAfter = time.Minute
 
 // podOf is the pod of a member's name; foreign: it is not the set's.
 func (d *decision) podOf(id string) (p *Pod, foreign bool) {

@@ -3,6 +3,7 @@ package memberset
 import (
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -67,5 +68,36 @@ func TestAPolicyThatIsDeletedWhileAMemberGoes(t *testing.T) {
 	w.in.Policy, w.in.Requests = nil, nil // a request whose finalizer was taken off leaves nothing to wait for
 	if r := w.step(-1); slices.Contains(reasons(&r), string(PermitMissing)) || !slices.Contains(kinds(r), "deletePod kv-member-1") {
 		t.Errorf("%v, and it waits for %v", kinds(r), reasons(&r))
+	}
+}
+
+// A pod that ends as it starts is made anew once in a minute, by when it was made, and one that ran for longer at once.
+func TestAPodThatHasEnded(t *testing.T) {
+	for name, test := range map[string]struct {
+		age  time.Duration
+		made []string
+		says string // "": nothing of it
+	}{
+		"as it started":   {time.Second, nil, "pod kv-member-1 has ended: Evicted The node was low on memory; it is made anew at 2026-11-27T12:00:59Z"},
+		"within a minute": {time.Minute - time.Second, nil, "pod kv-member-1 has ended: Evicted The node was low on memory; it is made anew at 2026-11-27T12:00:01Z"},
+		"after it":        {time.Minute, []string{"deletePod kv-member-1"}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := formed(t, plain, 1)
+			p := w.podNamed("kv-member-1")
+			p.Finished, p.Ready, p.Ended, p.Created = true, false, "Evicted The node was low on memory", noon.Add(-test.age)
+			w.in.Now = noon
+			r := Decide(w.in)
+			if diff := cmp.Diff(test.made, kinds(r)); diff != "" {
+				t.Error(diff)
+			}
+			says := ""
+			if len(r.Status.Blockers) > 0 {
+				says = r.Status.Blockers[0].Message
+			}
+			if says != test.says {
+				t.Errorf("it waits for %q", says)
+			}
+		})
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"strings"
+	"time"
 
 	"usher.sh/usher/api/v1alpha1"
 )
@@ -27,6 +28,7 @@ const (
 	MembershipChanges Reason = "MembershipChanges"
 	PodUnscheduled    Reason = "PodUnscheduled"
 	PodNotReady       Reason = "PodNotReady"
+	PodEnded          Reason = "PodEnded"
 	MemberJoins       Reason = "MemberJoins"
 	MemberLeaves      Reason = "MemberLeaves"
 	RequestWaits      Reason = "RequestWaits"
@@ -151,6 +153,14 @@ func forming(id, why string) Blocker {
 func notReady(id, namespace string) Blocker {
 	return Blocker{
 		Reason: PodNotReady, Message: fmt.Sprintf("pod %s is not Ready", id), Remedy: fmt.Sprintf("if it stays so: kubectl describe pod %s -n %s, and its log", id, namespace),
+	}
+}
+
+func podEnded(id string, p *Pod, namespace string) Blocker {
+	return Blocker{
+		Reason:  PodEnded,
+		Message: fmt.Sprintf("pod %s has ended: %s; it is made anew at %s", id, cmp.Or(p.Ended, "it does not say why"), p.Created.Add(remakeAfter).UTC().Format(time.RFC3339)),
+		Remedy:  fmt.Sprintf("if it does so again, see why: kubectl describe pod %s -n %s, and kubectl logs %s -n %s", id, namespace, id, namespace),
 	}
 }
 

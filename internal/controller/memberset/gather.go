@@ -78,6 +78,7 @@ func (r *reconciler) pods(ctx context.Context, l *look) error {
 		p := memberset.Pod{
 			Object: l.object(pod), Version: pod.ResourceVersion, Node: pod.Spec.NodeName, Finished: pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed,
 			Made: pod.Annotations[memberset.TemplateHashAnnotation], OnEviction: pod.Annotations[v1alpha1.OnEvictionAnnotation], Labels: pod.Labels, Annotations: pod.Annotations, Spec: &pod.Spec,
+			Ended: text.Line(strings.TrimSpace(pod.Status.Reason + " " + pod.Status.Message)), Created: pod.CreationTimestamp.Time,
 		}
 		for _, c := range pod.Status.Conditions {
 			switch {
