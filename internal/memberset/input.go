@@ -27,7 +27,7 @@ type Input struct {
 	Policy *Policy
 	// List is the system's list of members, where the kind has one.
 	List Listing
-	// Unread are blockers for what could not be read. Nothing is made or removed while there are any.
+	// Unread are blockers for what could not be read, and for what the set's policy would be wrong in. Nothing is made or removed while there are any.
 	Unread []Blocker
 }
 

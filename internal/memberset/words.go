@@ -15,6 +15,7 @@ type Reason string
 // The reasons.
 const (
 	TemplateInvalid   Reason = "TemplateInvalid"
+	PolicyInvalid     Reason = "PolicyInvalid"
 	MemberNotKnown    Reason = "MemberNotKnown"
 	MemberNotListed   Reason = "MemberNotListed"
 	StrangerListed    Reason = "StrangerListed"
@@ -226,6 +227,14 @@ func volumeNotKnown(claim, volume string) Blocker {
 // Unread is about something that could not be read.
 func Unread(what, why, remedy string) Blocker {
 	return Blocker{Reason: NotRead, Message: fmt.Sprintf("%s could not be read: %s", what, why), Remedy: remedy}
+}
+
+// PolicyWrong is about what the set's policy would be wrong in, so that no member could leave. Its entries are the set's groups.
+func PolicyWrong(path, message string) Blocker {
+	return Blocker{
+		Reason: PolicyInvalid, Never: true, Message: fmt.Sprintf("%s: %s", strings.Replace(path, "spec.members", "spec.groups", 1), message),
+		Remedy: "correct it in the MemberSet (usher roles lists the built-in roles)",
+	}
 }
 
 // Awaited is about a change of the system's list that is under way.

@@ -10,12 +10,14 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	api "k8s.io/api/lifecycle/v1alpha1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"usher.sh/usher/api/v1alpha1"
 	"usher.sh/usher/internal/evictionrequest/targets"
+	"usher.sh/usher/internal/eviction"
 	"usher.sh/usher/internal/memberset"
 	"usher.sh/usher/internal/policycache"
 	"usher.sh/usher/internal/replacement"
@@ -49,8 +51,23 @@ func (r *reconciler) gather(ctx context.Context, set *v1alpha1.MemberSet) (*look
 			return nil, err
 		}
 	}
+	r.compile(l)
 	r.list(ctx, l)
 	return l, nil
+}
+
+// compile notes what the set's policy is wrong in, or would be: once there are members, it is too late for it.
+func (r *reconciler) compile(l *look) {
+	policies, want := r.Gatherer.Policies, memberset.PolicyOf(l.set)
+	var problems []eviction.Problem
+	if l.policy != nil && equality.Semantic.DeepEqual(l.policy.Spec, want.Spec) { // which is compiled already
+		problems = policies.Compiled(l.policy).Problems()
+	} else if problems = policies.Check(&want.Spec); policies.Reserved(l.set.Namespace) {
+		problems = append(problems, eviction.Problem{Path: "metadata.namespace", Message: "Usher itself needs the pods of this namespace, which cannot be governed"})
+	}
+	for i := range problems {
+		l.in.Unread = append(l.in.Unread, memberset.PolicyWrong(problems[i].Path, problems[i].Message))
+	}
 }
 
 func (l *look) unread(what, why, remedy string) {

@@ -2,6 +2,7 @@ package memberset
 
 import (
 	"log/slog"
+	"strings"
 	"testing"
 	"time"
 
@@ -87,5 +88,37 @@ func TestANameThatIsTaken(t *testing.T) {
 	want := "where it was made for this set: kubectl label pod kv-server-1 -n shop usher.sh/member-set=kv; else delete it, or move what it is for elsewhere"
 	if found.Status.Blockers[0].Remedy != want {
 		t.Error(found.Status.Blockers[0].Remedy)
+	}
+}
+
+// A policy that could not be used is said before any member is made, and nothing of it is written.
+func TestAPolicyThatWouldBeWrong(t *testing.T) {
+	for name, test := range map[string]struct {
+		change func(*v1alpha1.MemberSet)
+		says   string
+	}{
+		"an unknown role":          {func(s *v1alpha1.MemberSet) { s.Spec.Groups[0].Role = "etcd-membr" }, `spec.groups[0].role: there is no role "etcd-membr"`},
+		"a role of another system": {func(s *v1alpha1.MemberSet) { s.Spec.Groups[0].Role = "etcd-member" }, `role "etcd-member".system`},
+		"a rule that is none": {func(s *v1alpha1.MemberSet) {
+			s.Spec.Groups[0].Role = "own"
+			own := v1alpha1.Role{Name: "own", System: "kubernetes", Replace: v1alpha1.Replace{Successor: v1alpha1.SuccessorAnyPod}}
+			own.Evict.Rules = []v1alpha1.Rule{{Name: "r", Reason: "R", Expression: "member.", Message: "m"}}
+			s.Spec.Roles = []v1alpha1.Role{own}
+		}, "spec.roles[0].evict.rules[0].expression"},
+		"a namespace that cannot be governed": {func(s *v1alpha1.MemberSet) { s.Namespace = metav1.NamespaceSystem }, "metadata.namespace"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			set := plainSet()
+			test.change(set)
+			r, store := newReconciler(t, set)
+			found, after := settle(t, r, store, set)
+			if b := found.Status.Blockers; len(b) == 0 || b[0].Reason != string(memberset.PolicyInvalid) || !strings.HasPrefix(b[0].Message, test.says) {
+				t.Errorf("it waits for %+v", b)
+			}
+			var pods corev1.PodList
+			if err := store.List(t.Context(), &pods); err != nil || len(pods.Items) > 0 || len(found.Status.Members) > 0 || after != anyway {
+				t.Errorf("%d pods, %d members, and it is looked at again in %s: %v", len(pods.Items), len(found.Status.Members), after, err)
+			}
+		})
 	}
 }
