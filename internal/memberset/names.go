@@ -2,6 +2,7 @@ package memberset
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -36,6 +37,14 @@ func numberOf(set, group, id string) int64 {
 		return 0
 	}
 	return number
+}
+
+// Had reports whether a set has given an id to a member, which may be gone by now: none is given twice.
+func Had(set *v1alpha1.MemberSet, id string) bool {
+	return slices.ContainsFunc(set.Status.Groups, func(g v1alpha1.MemberGroupStatus) bool {
+		number := numberOf(set.Name, g.Name, id)
+		return number > 0 && number <= g.LastNumber
+	})
 }
 
 // claimName is that of a member's claim.

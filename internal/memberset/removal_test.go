@@ -101,3 +101,30 @@ func TestAPodThatHasEnded(t *testing.T) {
 		})
 	}
 }
+
+// A member that two requests are for goes by one of them, which is kept to, and by the other where that is gone.
+func TestTwoRequestsForAMember(t *testing.T) {
+	w := formed(t, plain, 3)
+	w.mark("kv-member-1")
+	w.step(-1)
+	first := w.in.Requests[0].UID
+	w.in.Requests = append(w.in.Requests, Request{Name: "a", UID: "second", Member: "kv-member-1"})
+	if r := w.step(-1); r.Status.Members[0].Removal.RequestUID != first {
+		t.Errorf("it goes by %+v", r.Status.Members[0].Removal)
+	}
+	w.memberNamed("kv-member-1").Removal.Step, w.in.Requests[0].Over = v1alpha1.RemovalRemoving, true
+	w.in.Pods = w.in.Pods[1:]
+	if r := w.step(-1); r.Status.Members[0].Removal.RequestUID != "second" || r.Status.Members[0].Removal.Step != v1alpha1.RemovalRemoving {
+		t.Errorf("its first request is over, and it goes by %+v", r.Status.Members[0].Removal)
+	}
+}
+
+func TestHad(t *testing.T) {
+	set := &v1alpha1.MemberSet{Status: v1alpha1.MemberSetStatus{Groups: []v1alpha1.MemberGroupStatus{{Name: "member", LastNumber: 3}}}}
+	set.Name = "kv"
+	for id, want := range map[string]bool{"kv-member-3": true, "kv-member-1": true, "kv-member-4": false, "kv-other-1": false, "kv": false} {
+		if got := Had(set, id); got != want {
+			t.Errorf("%s: %t", id, got)
+		}
+	}
+}

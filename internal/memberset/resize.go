@@ -24,6 +24,9 @@ func (d *decision) mark() {
 		q := d.requestFor(m)
 		switch {
 		case leaving(m) && (q != nil && q.Removing || !d.untouched(m)):
+			if q != nil { // where the one by which it goes is gone, another takes its place
+				m.Removal.Request, m.Removal.RequestUID = q.Name, q.UID
+			}
 		case q == nil:
 			m.Removal = nil
 		case m.Removal == nil || m.Removal.RequestUID != q.UID || leaving(m): // its request was taken back in the moment in which it was to go
@@ -38,7 +41,7 @@ func (d *decision) untouched(m *v1alpha1.SetMember) bool {
 	return p != nil && !p.Terminating && (!d.Kind.Lists || d.listUnread() == "" && d.entry(m) != nil)
 }
 
-// requestFor is the one that stands for a member: of several the one that may remove it, or else the first by name.
+// requestFor is the one that stands for a member: of several the one that may remove it, or else the one that is noted already, or else the first by name.
 func (d *decision) requestFor(m *v1alpha1.SetMember) *Request {
 	var found *Request
 	for i := range d.Requests {
@@ -46,11 +49,26 @@ func (d *decision) requestFor(m *v1alpha1.SetMember) *Request {
 		if q.Member != m.ID || q.Over || q.Deleted && !q.Removing {
 			continue
 		}
-		if found == nil || q.Removing && !found.Removing || q.Removing == found.Removing && q.Name < found.Name {
+		if found == nil || cmp.Or(-compare(q.Removing, found.Removing), -compare(noted(m, q), noted(m, found)), strings.Compare(q.Name, found.Name)) < 0 {
 			found = q
 		}
 	}
 	return found
+}
+
+func noted(m *v1alpha1.SetMember, q *Request) bool {
+	return m.Removal != nil && m.Removal.RequestUID == q.UID
+}
+
+// compare is 1 where the first alone is true, -1 where the second alone is.
+func compare(a, b bool) int {
+	switch {
+	case a == b:
+		return 0
+	case a:
+		return 1
+	}
+	return -1
 }
 
 // resize makes members where too few are counted, and marks some where there are too many.

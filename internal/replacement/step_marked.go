@@ -11,6 +11,10 @@ type Marked struct {
 	Gone bool
 	// Listed: the set has the member. Fresh: it has not done its work yet, so that nothing is lost with it.
 	Listed, Fresh bool
+	// Past: it had the member, and has removed it.
+	Past bool
+	// Other is the name of another request by which the set goes; "": it goes by none.
+	Other string
 	// Step is how far the set is for this request; "": it has not taken note of it.
 	Step v1alpha1.MemberRemovalStep
 	// Complete: the member's group has as many members that do their work as it is to have. Successor is the last that has joined; nil: none has since.
@@ -46,6 +50,10 @@ func (s *stepping) markNew() {
 	if s.withdrawn() {
 		return
 	}
+	if len(s.Unread) == 0 && !m.Listed && m.Past { // for another request
+		s.write(Joining)
+		return
+	}
 	s.dispensable()
 	if s.offer(); len(s.out.Blockers) > 0 {
 		s.revoke()
@@ -73,6 +81,8 @@ func (s *stepping) dispensable() {
 	case len(s.Unread) > 0:
 	case !m.Listed:
 		s.block(memberMissing(s.Member, m.Set))
+	case m.Other != "":
+		s.block(otherMark(s.Member.ID, m.Set, m.Other, s.Namespace))
 	case m.Step == "":
 		s.block(markUnseen(m.Set))
 	case m.Step == v1alpha1.RemovalGrowing:

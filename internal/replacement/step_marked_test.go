@@ -54,9 +54,15 @@ func TestStepMarked(t *testing.T) {
 		actions []Action
 		reasons []Reason
 	}{
-		"its set grows first":               {in: inSet(unpermitted, says(v1alpha1.RemovalGrowing)), reasons: []Reason{SetGrows}},
-		"its set has not seen the request":  {in: inSet(unpermitted, says("")), reasons: []Reason{SetAwaited}},
-		"no such member":                    {in: inSet(unpermitted, unlisted), reasons: []Reason{MemberMissing}},
+		"its set grows first":              {in: inSet(unpermitted, says(v1alpha1.RemovalGrowing)), reasons: []Reason{SetGrows}},
+		"its set has not seen the request": {in: inSet(unpermitted, says("")), reasons: []Reason{SetAwaited}},
+		"no such member":                   {in: inSet(unpermitted, unlisted), reasons: []Reason{MemberMissing}},
+		"another request has replaced it": {
+			in: inSet(unpermitted, unlisted, func(in *StepInput) { in.Delegated.Marked.Past = true }), actions: []Action{to(inSet(), Joining)},
+		},
+		"its set goes by another request": {
+			in: inSet(unpermitted, says(""), func(in *StepInput) { in.Delegated.Marked.Other = "q2" }), reasons: []Reason{SetAwaited},
+		},
 		"the rules do not pass":             {in: inSet(unpermitted, ruledOut), reasons: []Reason{"NoQuorum"}},
 		"they are not about one that joins": {in: inSet(unpermitted, ruledOut, fresh), actions: []Action{{Kind: Permit}}},
 		"it has its permit first":           {in: inSet(unpermitted), actions: []Action{{Kind: Permit}}},

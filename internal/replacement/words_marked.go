@@ -14,6 +14,11 @@ func markUnseen(set string) Blocker {
 	return waiting(SetAwaited, fmt.Sprintf("MemberSet %s has not taken note of the request yet", set), "if it stays so, see the log of usher's manager")
 }
 
+func otherMark(member, set, other, namespace string) Blocker {
+	return waiting(SetAwaited, fmt.Sprintf("MemberSet %s replaces %s by ReplacementRequest %s, and this one ends with that", set, member, other),
+		fmt.Sprintf("wait; what that waits for: kubectl describe replacementrequest %s -n %s", other, namespace))
+}
+
 func setGrows(member, set, namespace string) Blocker {
 	return waiting(SetGrows, fmt.Sprintf("MemberSet %s has too few members that do their work without %s", set, member),
 		fmt.Sprintf("wait until another has joined; what that waits for: kubectl describe memberset %s -n %s", set, namespace))

@@ -16,8 +16,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"usher.sh/usher/api/v1alpha1"
-	"usher.sh/usher/internal/evictionrequest/targets"
 	"usher.sh/usher/internal/eviction"
+	"usher.sh/usher/internal/evictionrequest/targets"
 	"usher.sh/usher/internal/memberset"
 	"usher.sh/usher/internal/policycache"
 	"usher.sh/usher/internal/replacement"

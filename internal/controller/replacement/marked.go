@@ -13,6 +13,7 @@ import (
 
 	"usher.sh/usher/api/v1alpha1"
 	"usher.sh/usher/internal/eviction"
+	"usher.sh/usher/internal/memberset"
 	"usher.sh/usher/internal/replacement"
 )
 
@@ -115,10 +116,15 @@ func (l *look) markOf(set *v1alpha1.MemberSet) *replacement.Marked {
 	if at >= 0 {
 		m := &set.Status.Members[at]
 		group, marked.Listed, marked.Fresh = m.Group, true, m.State == v1alpha1.MemberJoining
-		if m.Removal != nil && m.Removal.RequestUID == l.request.UID {
+		switch {
+		case m.Removal == nil:
+		case m.Removal.RequestUID == l.request.UID:
 			marked.Step = m.Removal.Step
+		default:
+			marked.Other = m.Removal.Request
 		}
 	}
+	marked.Past = !marked.Listed && memberset.Had(set, l.in.Member.ID)
 	var last *v1alpha1.SetMember
 	if marked.Complete, last = completeness(set, group, l.in.Member.Role); last != nil && !last.StartTime.Before(&l.request.CreationTimestamp) {
 		marked.Successor = &replacement.Successor{Name: last.ID, Node: last.Node, Ready: true, Reported: replacement.Yes}
