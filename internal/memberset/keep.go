@@ -112,6 +112,9 @@ func (d *decision) enlist(m *v1alpha1.SetMember, p *Pod) bool {
 	case e == nil && p != nil: // it has been taken off, and its pod cannot come back with what it got
 		d.block(notListed(m.ID, d.Set))
 		return false
+	case e == nil && d.stranger() != nil:
+		d.block(strangerJoins(m.ID, d.stranger()))
+		return false
 	case e == nil && (d.expels() || slices.ContainsFunc(d.List.Entries, func(e Entry) bool { return !e.Whole })):
 		d.block(awaitsTurn(m.ID))
 		return false
@@ -125,6 +128,15 @@ func (d *decision) enlist(m *v1alpha1.SetMember, p *Pod) bool {
 		d.act(Action{Kind: Admit, Member: m.ID, Addresses: e.Addresses})
 	}
 	return true
+}
+
+// stranger is an entry without its whole part that is of no member of the set, so that nothing is done for it here; nil: there is none.
+func (d *decision) stranger() *Entry {
+	at := slices.IndexFunc(d.List.Entries, func(e Entry) bool { return !e.Whole && d.memberOf(&e) == nil })
+	if at < 0 {
+		return nil
+	}
+	return &d.List.Entries[at]
 }
 
 // expels reports whether a member is being taken off the list.

@@ -2,6 +2,7 @@ package memberset
 
 import (
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -57,5 +58,25 @@ func TestNoneBeginsToGoWhileTheListIsNotKnown(t *testing.T) {
 	w.in.List = Listing{Unread: "no endpoint answers"}
 	if r := Decide(w.in); r.Status.Members[0].Removal.Step != v1alpha1.RemovalReplaced || !slices.Contains(reasons(&r), string(MembershipUnknown)) {
 		t.Errorf("it is %s, and waits for %v", r.Status.Members[0].Removal.Step, reasons(&r))
+	}
+}
+
+// A learner that is none of the set keeps its members from joining, and is named: nothing here ever promotes it or takes it off.
+func TestAStrangerThatJoins(t *testing.T) {
+	w := formed(t, listing, 3)
+	w.in.Set.Spec.Groups[0].Replicas = new(int32(4))
+	stranger := Entry{}
+	stranger.ID, stranger.Addresses = "beef", []string{"http://other.db.svc:2380"}
+	w.in.List.Entries = append(w.in.List.Entries, stranger)
+	var r Result
+	for range 5 {
+		r = w.step(-1)
+	}
+	want := "member kv-member-4 cannot join: the list of members has beef at [http://other.db.svc:2380] as a learner, which is none of this set, and one learner is taken in at a time"
+	if b := r.Status.Blockers; len(b) != 1 || b[0].Message != want || !strings.Contains(b[0].Remedy, "etcdctl member remove beef") {
+		t.Errorf("it waits for %+v", b)
+	}
+	if slices.Contains(kinds(r), "admit kv-member-4") {
+		t.Error(kinds(r))
 	}
 }

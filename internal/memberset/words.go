@@ -66,6 +66,14 @@ func strangerListed(e *Entry) Blocker {
 	}
 }
 
+func strangerJoins(id string, e *Entry) Blocker {
+	return Blocker{
+		Reason:  StrangerListed,
+		Message: fmt.Sprintf("member %s cannot join: the list of members has %s at %v as a learner, which is none of this set, and one learner is taken in at a time", id, cmp.Or(e.Name, e.ID), e.Addresses),
+		Remedy:  fmt.Sprintf("where nothing is to run there, take it off the list: etcdctl member remove %s; else have it promoted: etcdctl member promote %s", e.ID, e.ID),
+	}
+}
+
 func notListed(id string, set *v1alpha1.MemberSet) Blocker {
 	return Blocker{
 		Reason: MemberNotListed, Message: fmt.Sprintf("member %s was on the list of members, and is not any more: it cannot come back by itself", id),
