@@ -149,6 +149,13 @@ func (h *house) setIsRefused(t *testing.T) {
 			Groups: []v1alpha1.MemberGroup{{Name: "server", Role: "workload", Replicas: new(int32), Template: runtime.RawExtension{Raw: []byte(`{}`)}}},
 		},
 	}
+	for _, name := range []string{"kv.prod", "2kv"} { // its Services could not be made
+		named := set.DeepCopy()
+		named.Name = name
+		if err := h.client.Create(t.Context(), named, client.DryRunAll); err == nil || !strings.Contains(err.Error(), "a name begins with a letter") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
 	eventually(t, "a tenant that may not create pods to be refused", func() bool {
 		err := tenant.Create(t.Context(), set.DeepCopy())
 		if err == nil { // the policy takes effect a moment later
