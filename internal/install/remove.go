@@ -61,7 +61,7 @@ func (r remover) noSets(ctx context.Context) error {
 	for _, set := range all {
 		names = append(names, set.GetNamespace()+"/"+set.GetName())
 	}
-	return fmt.Errorf("there are MemberSets, and the pods of their members would go with them: %s; delete them first, and keep their pods by kubectl delete memberset NAME --cascade=orphan",
+	return fmt.Errorf("there are MemberSets, and the pods of their members would go with them: %s; delete them first, and keep their pods by kubectl delete memberset NAME -n NAMESPACE --cascade=orphan",
 		strings.Join(names[:min(len(names), 10)], ", "))
 }
 
