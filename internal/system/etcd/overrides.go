@@ -37,6 +37,11 @@ func overridden(c *corev1.Container) string {
 			return v.Name
 		}
 	}
+	for _, from := range c.EnvFrom { // what is in it is not known, and may change
+		if strings.HasPrefix("ETCD_", from.Prefix) || strings.HasPrefix(from.Prefix, "ETCD_") {
+			return fmt.Sprintf("envFrom with the prefix %q, by which it may get variables of etcd,", from.Prefix)
+		}
+	}
 	return ""
 }
 
