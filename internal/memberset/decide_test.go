@@ -349,6 +349,13 @@ func TestWhatIsNotTouched(t *testing.T) {
 		"a claim that is gone with the list": {func(w *world) {
 			w.in.Claims, w.in.Pods, w.in.List = w.in.Claims[1:], w.in.Pods[1:], Listing{Unread: "no endpoint answers"}
 		}, ClaimMissing},
+		"a claim that is gone before the system was seen to form": {func(w *world) {
+			w.in.Set.Status.Formed, w.in.List = nil, Listing{Unread: "no endpoint answers"}
+			for i := range w.in.Set.Status.Members {
+				w.in.Set.Status.Members[i].State = v1alpha1.MemberJoining
+			}
+			w.in.Claims, w.in.Pods = w.in.Claims[1:], w.in.Pods[1:]
+		}, ClaimMissing},
 		"a claim that is gone before the member was seen to vote": {func(w *world) {
 			w.in.Claims, w.in.Pods = w.in.Claims[1:], w.in.Pods[1:]
 			w.in.List.Entries[0].Whole, w.memberNamed("kv-member-1").State = false, v1alpha1.MemberJoining

@@ -74,6 +74,9 @@ func (d *decision) equip(g *group, m *v1alpha1.SetMember) bool {
 		name := claimName(g.claims[i].Name, m.ID)
 		at := slices.IndexFunc(d.Claims, func(c Claim) bool { return c.Name == name })
 		switch {
+		case at < 0 && d.Kind.Lists && d.began(m) && !slices.Contains(m.Shape.Claims, g.claims[i].Name):
+			d.block(claimAdded(name, m.ID, d.Set))
+			has = false
 		case at < 0 && d.Kind.Lists && d.began(m):
 			d.block(claimMissing(name, m.ID, d.Set, d.status.Formed != nil))
 			has = false
@@ -94,10 +97,11 @@ func (d *decision) equip(g *group, m *v1alpha1.SetMember) bool {
 	return has
 }
 
-// began reports whether a member may have written to its disk: with an empty one under its id it has forgotten what it voted for.
+// began reports whether a member may have written to its disk: with an empty one under its id it has forgotten what it voted for. The first members may have formed
+// their system before that is seen: one whose pod was on a node may have voted.
 func (d *decision) began(m *v1alpha1.SetMember) bool {
 	e := d.entry(m)
-	return whole(m) || d.pod(m.ID) != nil || e != nil && e.Name != ""
+	return whole(m) || d.status.Formed == nil && m.Node != "" || d.pod(m.ID) != nil || e != nil && e.Name != ""
 }
 
 // enlist has the system take a member onto its list, before its pod is there, since some end where they are not on it; and give it its whole part once it can.
