@@ -80,7 +80,7 @@ func TestReplicasOfAMemberSet(t *testing.T) {
 		t.Fatal(err)
 	}
 	spec := v1alpha1.EvictionPolicySpec{
-		System: v1alpha1.System{Kubernetes: &v1alpha1.Kubernetes{}},
+		System:  v1alpha1.System{Kubernetes: &v1alpha1.Kubernetes{}},
 		Members: []v1alpha1.MemberSelector{{Role: "replica", Selector: metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}}}},
 	}
 	policy, problems := eviction.Compile(&spec, roles, kind.Declaration(&spec.System))
