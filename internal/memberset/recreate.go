@@ -25,6 +25,10 @@ func (d *decision) recreate(members []*v1alpha1.SetMember) {
 		}
 		return true
 	})
+	if len(members) > 0 && !d.guarded() {
+		d.block(policyAwaited(d.Set.Name))
+		return
+	}
 	chosen := d.batch(members)
 	for _, m := range members {
 		switch p := d.pod(m.ID); {
@@ -42,6 +46,9 @@ func (d *decision) recreate(members []*v1alpha1.SetMember) {
 		}
 	}
 }
+
+// guarded reports whether the set's policy is there: without it the rules of roles hold no pod that is evicted.
+func (d *decision) guarded() bool { return d.Policy != nil && d.Policy.Ours && !d.Policy.Deleted }
 
 // batch is which of the members go now: of those that are unavailable already any, and others as long as fewer zones have such members than may (source 002,
 // maxZonesWithUnavailablePods).

@@ -73,3 +73,9 @@ func departureNotKnown(id, why string) Blocker {
 		Remedy: "usher install --member-sets gives the manager the right to read PersistentVolumes; or set spec.onEviction to Recreate or Replace",
 	}
 }
+
+func policyAwaited(set string) Blocker {
+	return Blocker{
+		Reason: UpdateWaits, Message: fmt.Sprintf("pods are of another template, and are evicted once EvictionPolicy %s guards them", set), Remedy: "wait",
+	}
+}
