@@ -39,9 +39,13 @@ type MemberSetList struct {
 
 // MemberSetSpec says which members there are to be.
 //
-// +kubebuilder:validation:XValidation:rule="has(self.system.etcd) || has(self.system.kubernetes)",message="members of the systems etcd and kubernetes can be run"
+// +kubebuilder:validation:XValidation:rule="has(self.system.etcd) || has(self.system.kubernetes) || has(self.system.foundationdb)",message="members of the systems etcd, foundationdb and kubernetes can be run"
 // +kubebuilder:validation:XValidation:rule="!has(self.system.etcd) || size(self.groups) == 1",message="an etcd cluster is one group"
-// +kubebuilder:validation:XValidation:rule="has(self.system.etcd) == has(oldSelf.system.etcd)",message="members do not change from one kind of system to another: write another MemberSet"
+// +kubebuilder:validation:XValidation:rule="!has(self.system.foundationdb) || has(self.system.foundationdb.clusterFile.configMap)",message="the cluster file of a FoundationDB whose members Usher runs stands in a ConfigMap: set system.foundationdb.clusterFile.configMap"
+// +kubebuilder:validation:XValidation:rule="!has(self.system.foundationdb) || has(self.system.foundationdb.redundancy) && self.system.foundationdb.redundancy != 'three_data_hall'",message="set system.foundationdb.redundancy to single, double or triple: the database is configured so when it is made"
+// +kubebuilder:validation:XValidation:rule="!has(self.system.foundationdb) || has(self.faultDomainKey) && self.faultDomainKey == 'kubernetes.io/hostname'",message="set faultDomainKey to kubernetes.io/hostname: a FoundationDB process gets its zone from what a pod knows of its node, which is the node's name and no label of it"
+// +kubebuilder:validation:XValidation:rule="!has(self.system.foundationdb) || !has(oldSelf.system.foundationdb) || self.system.foundationdb.clusterFile == oldSelf.system.foundationdb.clusterFile",message="the ConfigMap of the cluster file is not another one later: pods mount it by its name"
+// +kubebuilder:validation:XValidation:rule="has(self.system.etcd) == has(oldSelf.system.etcd) && has(self.system.foundationdb) == has(oldSelf.system.foundationdb)",message="members do not change from one kind of system to another: write another MemberSet"
 // +kubebuilder:validation:XValidation:rule="oldSelf.groups.all(o, self.groups.exists(g, g.name == o.name && g.role == o.role))",message="a group is not taken out, and keeps its role: set its replicas to 0"
 type MemberSetSpec struct {
 	// System is what the members belong to, and how it is reached.
@@ -185,6 +189,11 @@ type MemberSetStatus struct {
 	// Formed is written once the first members have formed their system: from then on a member joins what is there, and nothing is begun anew.
 	// +optional
 	Formed *MemberSetFormed `json:"formed,omitempty"`
+	// ClusterFile is what leads members and clients to the system, of FoundationDB its cluster file. It is written down before it stands in the ConfigMap that
+	// spec.system names, and follows the coordinators.
+	// +optional
+	// +kubebuilder:validation:MaxLength=65536
+	ClusterFile string `json:"clusterFile,omitempty"`
 	// +optional
 	// +listType=map
 	// +listMapKey=name
@@ -209,7 +218,8 @@ type MemberSetStatus struct {
 type MemberSetFormed struct {
 	// Time is when it was seen.
 	Time metav1.Time `json:"time"`
-	// Cluster is the id of the system's list of members, where it has one: of etcd, the cluster's in hexadecimal. What another list says is not believed.
+	// Cluster is the id of the system's list of members, where it has one: of etcd, the cluster's in hexadecimal; of
+	// FoundationDB, the description in its cluster file. What another system says is not believed.
 	// +optional
 	// +kubebuilder:validation:MaxLength=1024
 	Cluster string `json:"cluster,omitempty"`
@@ -240,7 +250,8 @@ type SetMember struct {
 	// Group is the name of its group.
 	// +kubebuilder:validation:MaxLength=16
 	Group string `json:"group"`
-	// State is Joining until it does its work for the first time, and Member from then on: of etcd, once it has a vote.
+	// State is Joining until it does its work for the first time, and Member from then on: of etcd, once it has a vote; of FoundationDB, once its processes
+	// are in the cluster's status.
 	State SetMemberState `json:"state"`
 	// First: it is one of those that form the system.
 	// +optional
@@ -319,12 +330,15 @@ type MemberRemoval struct {
 
 // MemberRemovalStep is how far the removal of a member is.
 //
-// +kubebuilder:validation:Enum=Growing;Replaced;Removing
+// +kubebuilder:validation:Enum=Growing;Emptying;Replaced;Removing;Removed;Refilling
 type MemberRemovalStep string
 
 // The steps.
 const (
-	RemovalGrowing  MemberRemovalStep = "Growing"  // its group has too few members without it
-	RemovalReplaced MemberRemovalStep = "Replaced" // its group has enough, and it may go once its request says Removing
-	RemovalRemoving MemberRemovalStep = "Removing" // it leaves its system, then its pod and its claims go; there is no way back
+	RemovalGrowing   MemberRemovalStep = "Growing"   // its group has too few members without it
+	RemovalEmptying  MemberRemovalStep = "Emptying"  // its group has enough, and what it has is moved to others, where members of its system are emptied first
+	RemovalReplaced  MemberRemovalStep = "Replaced"  // its group has enough, it is empty, and it may go once its request says Removing
+	RemovalRemoving  MemberRemovalStep = "Removing"  // it leaves its system, then its pod and its claims go; there is no way back
+	RemovalRemoved   MemberRemovalStep = "Removed"   // nothing is left of it, and its system takes back that it keeps nothing there
+	RemovalRefilling MemberRemovalStep = "Refilling" // its request was taken back, and its system has it take part again
 )

@@ -16,7 +16,7 @@ func (d *decision) mayBegin(m *v1alpha1.SetMember) bool {
 	}
 	var going []*v1alpha1.SetMember
 	for i := range d.status.Members {
-		if other := &d.status.Members[i]; leaving(other) {
+		if other := &d.status.Members[i]; leaving(other) && other.Removal.Step == v1alpha1.RemovalRemoving {
 			going = append(going, other)
 		}
 	}

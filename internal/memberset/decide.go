@@ -57,7 +57,7 @@ func (d *decision) block(b Blocker) { d.blockers = append(d.blockers, b) }
 
 // sameProgress reports whether two states say the same of what actions rest on: whom there is, and how far each is.
 func sameProgress(a, b *v1alpha1.MemberSetStatus) bool {
-	if (a.Formed == nil) != (b.Formed == nil) || len(a.Members) != len(b.Members) {
+	if (a.Formed == nil) != (b.Formed == nil) || len(a.Members) != len(b.Members) || a.ClusterFile != b.ClusterFile {
 		return false
 	}
 	for i := range a.Members {
@@ -79,6 +79,9 @@ func (d *decision) plan() {
 	}
 	d.mark()
 	d.form()
+	d.follow()
+	d.publish()
+	d.lead()
 	for i := range d.groups {
 		d.resize(&d.groups[i])
 	}
@@ -117,7 +120,7 @@ func (d *decision) stray() {
 // remains blocks where a system would be formed beside what carries the set's label already, whether it is the set's or not: members of another system, or the
 // data of an earlier set of the name.
 func (d *decision) remains() {
-	if !d.Kind.Lists || d.status.Formed != nil || len(d.status.Members) > 0 || len(d.blockers) > 0 {
+	if !d.Kind.forms() || d.status.Formed != nil || len(d.status.Members) > 0 || len(d.blockers) > 0 {
 		return
 	}
 	var names []string
@@ -134,6 +137,9 @@ func (d *decision) remains() {
 	}
 	if len(names) > 0 {
 		d.block(objectsRemain(names, d.Set))
+	}
+	if d.File != nil {
+		d.block(notOurs("ConfigMap", d.File.Name, d.Set))
 	}
 }
 
@@ -174,7 +180,7 @@ func (d *decision) group(name string) *group {
 
 // leaving reports whether a member is on its way out, with no way back.
 func leaving(m *v1alpha1.SetMember) bool {
-	return m.Removal != nil && m.Removal.Step == v1alpha1.RemovalRemoving
+	return m.Removal != nil && (m.Removal.Step == v1alpha1.RemovalRemoving || m.Removal.Step == v1alpha1.RemovalRemoved)
 }
 
 // counted are the members of a group that no request stands for.

@@ -14,6 +14,10 @@ func (d *decision) form() {
 	if d.status.Formed != nil {
 		return
 	}
+	if d.Kind.File != nil {
+		d.begin()
+		return
+	}
 	if !d.Kind.Lists {
 		d.status.Formed = &v1alpha1.MemberSetFormed{Time: d.stamp()}
 		return

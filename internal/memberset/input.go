@@ -25,7 +25,9 @@ type Input struct {
 	Nodes map[string][]string
 	// Policy is the one of the set's name; nil: there is none.
 	Policy *Policy
-	// List is the system's list of members, where the kind has one.
+	// File is the ConfigMap with the file by which the system is found; nil: there is none.
+	File *File
+	// List is the system's list of members, where the kind has one, or what it says of them where they are emptied.
 	List Listing
 	// Unread are blockers for what could not be read, and for what the set's policy would be wrong in. Nothing is made or removed while there are any.
 	Unread []Blocker
@@ -37,6 +39,10 @@ type Kind struct {
 	Name string
 	// Lists: the system has a list of members that is changed by asking for it. LostFirst: it takes none in while one that has its whole part is lost.
 	Lists, LostFirst bool
+	// Empties: members are emptied before they go. What the system says of them is its list, which is changed by nothing but that.
+	Empties bool
+	// File is the file by which the system is found; nil: it has none.
+	File *FileKind
 	// AddressFrom is whose address members are reached at: one of these, the first where a group does not say. None: members are not reached by others.
 	AddressFrom []v1alpha1.AddressSource
 	// Ports are those of the Service that a member has whose address is that of a Service.
@@ -49,6 +55,8 @@ type Kind struct {
 	Addresses func(template *corev1.PodSpec, id, namespace string) []string
 	// Environment is what the first container of a member's pod gets; nil: nothing.
 	Environment func(template *corev1.PodSpec, system *v1alpha1.System, start *Start) []corev1.EnvVar
+	// Accepts says why members of a group cannot be run; nil: those of any can.
+	Accepts func(system *v1alpha1.System, group *v1alpha1.MemberGroup) error
 	// Refuses says what a template may not tell a member, since Usher does, or since it would begin another system; nil: nothing.
 	Refuses func(template *corev1.PodSpec) error
 }
@@ -57,6 +65,7 @@ type Kind struct {
 type Start struct {
 	// Set is the UID of its set.
 	Set           types.UID
+	Group         *v1alpha1.MemberGroup
 	Namespace, ID string
 	// First: it forms the system with Peers, itself among them. Else it joins these.
 	First bool
@@ -75,9 +84,12 @@ type Peer struct {
 type Listing struct {
 	// Unread is why it is not known; "": it is.
 	Unread string
-	// Cluster is the id of the list.
+	// Cluster is the id of the list, or of the system.
 	Cluster string
 	Entries []Entry
+	// File is the newest by which the system is found, Away are the IPs of those that it names and that cannot be reached. Both are of a kind with a file.
+	File string
+	Away []string
 }
 
 // Entry is a member in the list.
@@ -88,6 +100,8 @@ type Entry struct {
 	Name string
 	// Whole: it has its whole part in the system, a vote, say. Healthy: it does its work now.
 	Whole, Healthy bool
+	// Empty: nothing is lost with it. Excluded: the system was asked to keep nothing there. Both are of a kind that empties members.
+	Empty, Excluded bool
 }
 
 // Object is an object that was made for a member.
@@ -106,6 +120,7 @@ type Pod struct {
 	Version    string // its resource version
 	Made       string // the hash of the template that it was made of; "": it does not say
 	Node, Zone string // "": it is on none
+	IP         string
 	Ready      bool
 	Finished   bool   // it has ended, and is not started again
 	Ended      string // why, as it says itself; "": it does not
@@ -183,11 +198,12 @@ type Action struct {
 	UID     types.UID
 	Version string
 	// Of these one is made.
-	Pod     *corev1.Pod
-	Claim   *corev1.PersistentVolumeClaim
-	Service *corev1.Service
-	Policy  *v1alpha1.EvictionPolicy
-	Request *v1alpha1.ReplacementRequest
+	Pod       *corev1.Pod
+	Claim     *corev1.PersistentVolumeClaim
+	Service   *corev1.Service
+	ConfigMap *corev1.ConfigMap
+	Policy    *v1alpha1.EvictionPolicy
+	Request   *v1alpha1.ReplacementRequest
 	// Labels and Annotations are those that the pod lacks.
 	Labels, Annotations map[string]string
 	// Addresses are where the member that is admitted is reached. Entry is the one that leaves the list.
@@ -207,6 +223,12 @@ const (
 	MakePod       ActionKind = "makePod"
 	Admit         ActionKind = "admit"         // Member, Addresses: the system takes it onto its list, or gives it its whole part there
 	Expel         ActionKind = "expel"         // Entry: the system takes it off its list
+	Empty         ActionKind = "empty"         // Member: what it has is moved to others
+	Refill        ActionKind = "refill"        // Member: the system uses it again, or forgets that it does not
+	MakeFile      ActionKind = "makeFile"      // ConfigMap is made
+	ChangeFile    ActionKind = "changeFile"    // Name, UID, Version: the entry of the ConfigMap becomes that of ConfigMap
+	Form          ActionKind = "form"          // the first members begin the system, where there is none
+	Lead          ActionKind = "lead"          // others lead to the system in the place of those that cannot be reached
 	Mark          ActionKind = "mark"          // Request is made
 	Unmark        ActionKind = "unmark"        // Name, UID: a request that the set has made is deleted
 	DeletePod     ActionKind = "deletePod"     // Name, UID, Version

@@ -11,7 +11,7 @@ import (
 // nothing more.
 func (d *decision) keep(m *v1alpha1.SetMember) {
 	g := d.group(m.Group)
-	if g == nil || joining(m) && m.Removal != nil {
+	if g == nil || joining(m) && m.Removal != nil && m.Removal.Step != v1alpha1.RemovalRefilling {
 		return
 	}
 	equipped := d.equip(g, m)
@@ -158,7 +158,7 @@ func (d *decision) awaited(m *v1alpha1.SetMember, p *Pod) Blocker {
 	switch {
 	case p.Node == "":
 		return unscheduled(m.ID, p.Unscheduled)
-	case d.Kind.Lists && d.status.Formed == nil:
+	case d.Kind.forms() && d.status.Formed == nil:
 		return forming(m.ID, d.List.Unread)
 	case !p.Ready:
 		return notReady(m.ID, d.Set.Namespace)
@@ -185,6 +185,9 @@ func (d *decision) remove(m *v1alpha1.SetMember) {
 		}
 	}
 	switch p := d.pod(m.ID); {
+	case d.untouched(m) && !d.emptied(m): // that it is empty was seen before
+		d.block(listNotKnown(d.listUnread()))
+		return
 	case p != nil && p.Terminating:
 		d.block(podTerminates(m.ID, d.Set.Namespace))
 		return
@@ -196,6 +199,18 @@ func (d *decision) remove(m *v1alpha1.SetMember) {
 	if d.removeClaims(m) {
 		d.removeService(m)
 	}
+	if d.Kind.Empties && d.nothingLeft(m) {
+		d.removed(m)
+	}
+}
+
+// removed has the system forget that it keeps nothing on a member of which nothing is left. Others may go meanwhile.
+func (d *decision) removed(m *v1alpha1.SetMember) {
+	if m.Removal.Step != v1alpha1.RemovalRemoved {
+		m.Removal = d.at(m.Removal, v1alpha1.RemovalRemoved)
+		return
+	}
+	d.refills(m)
 }
 
 // permits reports whether the policy says that the member of a request goes, which keeps others from going meanwhile. One that was deleted is made anew, and says
@@ -245,7 +260,16 @@ func (d *decision) removeService(m *v1alpha1.SetMember) {
 
 // forget drops the members of which nothing is left.
 func (d *decision) forget() {
-	d.status.Members = slices.DeleteFunc(d.status.Members, func(m v1alpha1.SetMember) bool { return leaving(&m) && d.nothingLeft(&m) })
+	d.status.Members = slices.DeleteFunc(d.status.Members, func(m v1alpha1.SetMember) bool { return leaving(&m) && d.nothingLeft(&m) && d.forgotten(&m) })
+}
+
+// forgotten reports whether the system remembers nothing of a member either of which nothing is left.
+func (d *decision) forgotten(m *v1alpha1.SetMember) bool {
+	if !d.Kind.Empties {
+		return true
+	}
+	e := d.entry(m)
+	return m.Removal.Step == v1alpha1.RemovalRemoved && d.listUnread() == "" && (e == nil || !e.Excluded)
 }
 
 func (d *decision) nothingLeft(m *v1alpha1.SetMember) bool {

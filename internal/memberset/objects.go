@@ -76,7 +76,8 @@ func (d *decision) newPod(g *group, m *v1alpha1.SetMember) *corev1.Pod {
 	}
 	if d.Kind.Environment != nil {
 		start := &Start{
-			Set: d.Set.UID, Namespace: d.Set.Namespace, ID: m.ID, First: m.First && d.status.Formed == nil, Peers: d.peers(m), Processes: m.Shape.MembersPerPod,
+			Set: d.Set.UID, Group: g.MemberGroup, Namespace: d.Set.Namespace, ID: m.ID, First: m.First && d.status.Formed == nil, Peers: d.peers(m),
+			Processes: m.Shape.MembersPerPod,
 		}
 		first := &pod.Spec.Containers[0]
 		first.Env = append(first.Env, d.Kind.Environment(&g.pod.Spec, &d.Set.Spec.System, start)...)

@@ -11,16 +11,20 @@ import (
 )
 
 // TestPropertySet has a set grow and shrink, and its members be marked, let go, lost and cancelled in any order, by a process that is killed at any action. None
-// that does its work goes without its request's leave, one is removed at a time, no id is used twice, nothing is begun anew, and it ends.
+// that does its work goes without its request's leave or before it is empty, one is removed at a time, no id is used twice, nothing is begun anew, and it ends
+// with no member excluded.
 func TestPropertySet(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		kind := rapid.SampledFrom([]Kind{listing, plain}).Draw(t, "kind")
+		kind := rapid.SampledFrom([]Kind{listing, plain, emptying}).Draw(t, "kind")
 		w := newWorld(kind, int32(rapid.IntRange(1, 5).Filter(func(n int) bool { return n != 2 || !kind.Lists }).Draw(t, "replicas")), t.Fatalf)
 		w.pinned = rapid.Bool().Draw(t, "pinned")
+		if rapid.Bool().Draw(t, "complete") && !w.settle() {
+			t.Fatal("it is not complete")
+		}
 		for range rapid.IntRange(0, 60).Draw(t, "steps") {
 			w.happen(t)
 		}
-		w.lost = map[string]bool{}
+		w.lost, w.mute = map[string]bool{}, false
 		if kind.Lists && len(w.in.Set.Status.Groups) > 0 { // what was refused is set back
 			w.in.Set.Spec.Groups[0].Replicas = new((&decision{Input: &w.in}).wanted(&w.in.Set.Spec.Groups[0]))
 		}
@@ -33,12 +37,20 @@ func TestPropertySet(t *testing.T) {
 		if s := w.in.Set.Status.Groups[0]; s.UpdatedCount != s.Replicas {
 			t.Fatalf("%d of %d members are as their group says", s.UpdatedCount, s.Replicas)
 		}
+		for id, disk := range w.disks {
+			if disk.excluded {
+				t.Fatalf("%s is still excluded", id)
+			}
+		}
 	})
 }
 
 func (w *world) happen(t *rapid.T) {
 	switch rapid.IntRange(0, 15).Draw(t, "what") {
 	case 0:
+		if ids := w.ids(); len(ids) > 0 && w.in.Kind.Empties && rapid.Bool().Draw(t, "another client") { // it includes a member
+			w.diskOf(rapid.SampledFrom(ids).Draw(t, "included")).excluded = false
+		}
 		if w.in.Set.Status.Formed != nil {
 			w.in.Set.Spec.Groups[0].Replicas = new(int32(rapid.IntRange(1, 5).Draw(t, "replicas")))
 		}
@@ -53,6 +65,7 @@ func (w *world) happen(t *rapid.T) {
 	case 3:
 		node := rapid.SampledFrom(w.nodes).Draw(t, "node")
 		w.lost[node] = !w.lost[node]
+		w.mute = rapid.IntRange(0, 3).Draw(t, "mute") == 0
 	case 4: // a pod is evicted, or it ends
 		if len(w.in.Pods) > 0 {
 			p := &w.in.Pods[rapid.IntRange(0, len(w.in.Pods)-1).Draw(t, "pod")]

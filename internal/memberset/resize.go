@@ -28,9 +28,9 @@ func (d *decision) mark() {
 				m.Removal.Request, m.Removal.RequestUID = q.Name, q.UID
 			}
 		case q == nil:
-			m.Removal = nil
-		case m.Removal == nil || m.Removal.RequestUID != q.UID || leaving(m): // its request was taken back in the moment in which it was to go
-			m.Removal = &v1alpha1.MemberRemoval{Request: q.Name, RequestUID: q.UID, Step: v1alpha1.RemovalGrowing, StartTime: d.stamp()}
+			m.Removal = d.unmarked(m)
+		case m.Removal == nil || m.Removal.RequestUID != q.UID || m.Removal.Step == v1alpha1.RemovalRefilling || leaving(m): // its request was taken back in the moment in which it was to go
+			m.Removal = d.marked(m, q)
 		}
 	}
 }
@@ -84,7 +84,7 @@ func (d *decision) resize(g *group) {
 	counted := d.counted(g.Name, anyMember)
 	switch missing := int(wanted) - len(counted); {
 	case missing > 0 && d.unmark(g, missing) == 0:
-		d.grow(g, missing)
+		d.grow(g, missing-d.refillingIn(g.Name))
 	case missing < 0:
 		d.shrink(g, counted, -missing)
 	}
@@ -107,8 +107,8 @@ func (d *decision) unmark(g *group, missing int) (unmarked int) {
 
 // grow writes members down under ids that nothing remembers. The system is formed by all that the spec asks for at first, together.
 func (d *decision) grow(g *group, missing int) {
-	first := d.Kind.Lists && d.status.Formed == nil
-	if first && len(d.status.Members) > 0 { // those that form it are written down at once, and are not added to
+	first := d.Kind.forms() && d.status.Formed == nil
+	if first && len(d.Set.Status.Members) > 0 { // those that form it are written down at once, and are not added to
 		return
 	}
 	last := d.lastNumber(g)
@@ -194,7 +194,7 @@ func (d *decision) joined() {
 }
 
 func (d *decision) works(m *v1alpha1.SetMember) bool {
-	if d.Kind.Lists {
+	if d.Kind.Lists || d.Kind.Empties {
 		e := d.entry(m)
 		return d.listUnread() == "" && e != nil && e.Whole && e.Name != ""
 	}
@@ -206,12 +206,15 @@ func (d *decision) works(m *v1alpha1.SetMember) bool {
 func (d *decision) release() {
 	for i := range d.status.Members {
 		m := &d.status.Members[i]
-		if m.Removal == nil || leaving(m) {
+		switch {
+		case m.Removal == nil:
+			continue
+		case m.Removal.Step == v1alpha1.RemovalRefilling:
+			d.returns(m)
 			continue
 		}
-		step := d.nextStep(m)
-		if m.Removal.Step != step {
-			m.Removal.Step, m.Removal.StartTime = step, d.stamp()
+		if step := d.nextStep(m); m.Removal.Step != step {
+			m.Removal = d.at(m.Removal, step)
 		}
 	}
 }
@@ -220,10 +223,22 @@ func (d *decision) release() {
 func (d *decision) nextStep(m *v1alpha1.SetMember) v1alpha1.MemberRemovalStep {
 	q := d.requestFor(m)
 	switch {
+	case leaving(m) && !d.reopened(m):
+		return m.Removal.Step
 	case q == nil || !d.dispensable(m):
+		if d.Kind.Empties && maybeExcluded(m.Removal) {
+			d.block(grows(m.ID))
+			return v1alpha1.RemovalEmptying
+		}
 		return v1alpha1.RemovalGrowing
 	case d.Kind.Lists && d.listUnread() != "": // there is no way back from Removing, and nothing could go on
 		d.block(listNotKnown(d.listUnread()))
+	case d.Kind.Empties && d.listUnread() != "": // what was known holds until then
+		d.block(listNotKnown(d.listUnread()))
+		return m.Removal.Step
+	case !d.emptied(m):
+		d.empties(m)
+		return v1alpha1.RemovalEmptying
 	case q.Removing && !q.Deleted && m.Removal.Step == v1alpha1.RemovalReplaced && d.mayBegin(m):
 		now := d.stamp()
 		d.status.LastRemovalTime = &now

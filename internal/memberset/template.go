@@ -105,6 +105,11 @@ func reserved(g *group, kind *Kind, system *v1alpha1.System) error {
 	if err := reachable(g, kind); err != nil {
 		return err
 	}
+	if kind.Accepts != nil {
+		if err := kind.Accepts(system, g.MemberGroup); err != nil {
+			return err
+		}
+	}
 	if kind.Refuses != nil {
 		if err := kind.Refuses(&g.pod.Spec); err != nil {
 			return fmt.Errorf("template.spec: %w", err)
@@ -113,7 +118,7 @@ func reserved(g *group, kind *Kind, system *v1alpha1.System) error {
 	if kind.Environment == nil {
 		return nil
 	}
-	for _, own := range kind.Environment(&g.pod.Spec, system, &Start{}) {
+	for _, own := range kind.Environment(&g.pod.Spec, system, &Start{Group: g.MemberGroup}) {
 		if slices.ContainsFunc(g.pod.Spec.Containers[0].Env, func(v corev1.EnvVar) bool { return v.Name == own.Name }) {
 			return fmt.Errorf("template.spec.containers[0].env: %s is set for each member by Usher", own.Name)
 		}

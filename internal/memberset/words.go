@@ -19,6 +19,7 @@ const (
 	MemberNotKnown    Reason = "MemberNotKnown"
 	MemberNotListed   Reason = "MemberNotListed"
 	StrangerListed    Reason = "StrangerListed"
+	CoordinatorLost   Reason = "CoordinatorLost"
 	NameTaken         Reason = "NameTaken"
 	ObjectsRemain     Reason = "ObjectsRemain"
 	TooManyMembers    Reason = "TooManyMembers"
@@ -34,6 +35,8 @@ const (
 	MemberLeaves      Reason = "MemberLeaves"
 	RequestWaits      Reason = "RequestWaits"
 	PermitMissing     Reason = "PermitMissing"
+	MemberEmpties     Reason = "MemberEmpties"
+	MemberRefills     Reason = "MemberRefills"
 	PodTerminates     Reason = "PodTerminates"
 	ClaimTerminates   Reason = "ClaimTerminates"
 	ClaimMissing      Reason = "ClaimMissing"
@@ -71,6 +74,31 @@ func strangerJoins(id string, e *Entry) Blocker {
 		Reason:  StrangerListed,
 		Message: fmt.Sprintf("member %s cannot join: the list of members has %s at %v as a learner, which is none of this set, and one learner is taken in at a time", id, cmp.Or(e.Name, e.ID), e.Addresses),
 		Remedy:  fmt.Sprintf("where nothing is to run there, take it off the list: etcdctl member remove %s; else have it promoted: etcdctl member promote %s", e.ID, e.ID),
+	}
+}
+
+func strangerFound(cluster string) Blocker {
+	return Blocker{
+		Reason: StrangerListed, Message: fmt.Sprintf("cluster %s answers, and the first members of this set have not formed it", cluster),
+		Remedy: "see that spec.system leads to the members of this set alone",
+	}
+}
+
+func notBegun(missing string) Blocker {
+	return Blocker{Reason: SystemNotFormed, Message: "the first members cannot form their system: " + missing, Remedy: "give the cluster more nodes, or have more members run at first"}
+}
+
+func fileOfAnother(key v1alpha1.ConfigMapKey, set *v1alpha1.MemberSet) Blocker {
+	return Blocker{
+		Reason: NameTaken, Message: fmt.Sprintf("entry %s of ConfigMap %s does not lead to the cluster that the members of this set form", key.Key, key.Name),
+		Remedy: fmt.Sprintf("delete the ConfigMap, and it is made anew: kubectl delete configmap %s -n %s", key.Name, set.Namespace),
+	}
+}
+
+func leadsNot(away []string) Blocker {
+	return Blocker{
+		Reason: CoordinatorLost, Message: fmt.Sprintf("those that lead to the system at %s cannot be reached, and no pod of the set has these addresses; others take their place", strings.Join(away, ", ")),
+		Remedy: "wait",
 	}
 }
 
@@ -179,6 +207,18 @@ func notWhole(id string) Blocker {
 
 func leavesList(id string) Blocker {
 	return Blocker{Reason: MemberLeaves, Message: fmt.Sprintf("member %s is taken off the list of members", id), Remedy: "wait"}
+}
+
+func memberEmpties(id string) Blocker {
+	return Blocker{Reason: MemberEmpties, Message: fmt.Sprintf("what member %s has is moved to others before it goes", id), Remedy: "wait; or delete its ReplacementRequest, which cancels"}
+}
+
+func memberRefills(id string) Blocker {
+	return Blocker{Reason: MemberRefills, Message: fmt.Sprintf("the system was asked to keep nothing on member %s, and that is taken back", id), Remedy: "wait"}
+}
+
+func grows(id string) Blocker {
+	return Blocker{Reason: MemberJoins, Message: fmt.Sprintf("member %s goes on being emptied once its group has enough members without it", id), Remedy: "wait"}
 }
 
 func awaitsRequest(id, request, namespace string) Blocker {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -32,6 +33,18 @@ var (
 		},
 	}
 	plain = Kind{Name: "kubernetes"}
+	// emptying is a kind whose members are emptied, and are found by a file that names the first three or fewer.
+	emptying = Kind{Name: "foundationdb", Empties: true, File: &FileKind{
+		Key: func(*v1alpha1.System) v1alpha1.ConfigMapKey { return v1alpha1.ConfigMapKey{Name: "kv", Key: "file"} },
+		Begin: func(_ *v1alpha1.MemberSet, first []Candidate) (file, missing string) {
+			var ips []string
+			for i := range min(3, len(first)) {
+				ips = append(ips, first[i].IP)
+			}
+			return "kv:0@" + strings.Join(ips, ","), ""
+		},
+		Cluster: func(file string) string { cluster, _, _ := strings.Cut(file, ":"); return cluster },
+	}}
 )
 
 // world is a cluster with one set in it. It carries out what is decided, as an apiserver, a scheduler, kubelets and a system would.
@@ -47,8 +60,19 @@ type world struct {
 	begun    bool // the system has been formed
 	together bool // the set was one whose members may all be removed at once
 	permits  map[string]bool
-	cordoned map[string]bool // nodes
-	pinned   bool            // volumes can be used on their nodes alone
+	cordoned map[string]bool  // nodes
+	pinned   bool             // volumes can be used on their nodes alone
+	disks    map[string]*disk // by member, where members are emptied
+	leads    []string         // the IPs that the file has
+	file     int              // how often it has changed
+	mute     bool             // the system does not answer
+}
+
+// disk is what a member has that is emptied.
+type disk struct {
+	data     int // what is still to be moved
+	excluded bool
+	lost     int // for how many looks it has not run
 }
 
 func newWorld(kind Kind, replicas int32, fail func(string, ...any)) *world {
@@ -61,8 +85,8 @@ func newWorld(kind Kind, replicas int32, fail func(string, ...any)) *world {
 		}}},
 	}
 	w := &world{
-		in: Input{Set: set, Kind: kind}, fail: fail, clock: noon, nodes: []string{"n1", "n2", "n3", "n4", "n5", "n6"}, lost: map[string]bool{}, given: map[string]bool{},
-		avoided: map[string][]string{}, permits: map[string]bool{}, cordoned: map[string]bool{},
+		in: Input{Set: set, Kind: kind}, fail: fail, clock: noon, nodes: []string{"n1", "n2", "n3", "n4", "n5", "n6", "n7", "n8", "n9"}, lost: map[string]bool{}, given: map[string]bool{},
+		avoided: map[string][]string{}, permits: map[string]bool{}, cordoned: map[string]bool{}, disks: map[string]*disk{},
 	}
 	w.in.List.Unread = "no endpoint answers"
 	return w
@@ -77,6 +101,7 @@ func (w *world) uid() types.UID {
 func (w *world) step(most int) Result {
 	w.clock = w.clock.Add(time.Second)
 	w.in.Now = w.clock
+	w.look()
 	result := Decide(w.in)
 	before := w.in.Set.Status
 	w.mayTogether()
@@ -94,13 +119,14 @@ func (w *world) step(most int) Result {
 func (w *world) checkStatus(before *v1alpha1.MemberSetStatus) {
 	var removing []string
 	began := false
+	w.checkExcluded()
 	for i := range w.in.Set.Status.Members {
 		m := &w.in.Set.Status.Members[i]
 		w.given[m.ID] = true
 		if len(m.AvoidNodes) > 0 {
 			w.avoided[m.ID] = m.AvoidNodes
 		}
-		if zone := zoneOf(m); leaving(m) && !slices.Contains(removing, zone) {
+		if zone := zoneOf(m); leaving(m) && m.Removal.Step != v1alpha1.RemovalRemoved && !slices.Contains(removing, zone) {
 			removing = append(removing, zone)
 		}
 		if went := slices.ContainsFunc(before.Members, func(b v1alpha1.SetMember) bool { return b.ID == m.ID && leaving(&b) }); leaving(m) && !went {
@@ -154,6 +180,22 @@ func (w *world) carryOut(a *Action) {
 		if !w.othersUnhealthy(a.Entry.ID) {
 			w.in.List.Entries = slices.DeleteFunc(w.in.List.Entries, func(e Entry) bool { return e.ID == a.Entry.ID })
 		}
+	case MakeFile:
+		if w.in.File != nil {
+			w.fail("the ConfigMap is made twice")
+		}
+		w.in.File = &File{Object: Object{Name: a.ConfigMap.Name, UID: w.uid(), Ours: true}, Version: "1", Content: a.ConfigMap.Data["file"]}
+	case ChangeFile:
+		w.in.File.Content = a.ConfigMap.Data["file"]
+	case Form:
+		w.form()
+	case Lead:
+		w.leads, w.file = nil, w.file+1
+		w.choose()
+	case Empty:
+		w.empty(a.Member)
+	case Refill:
+		w.disks[a.Member].excluded = false
 	case Mark:
 		if !slices.ContainsFunc(w.in.Requests, func(q Request) bool { return q.Name == a.Request.Name && !q.Over }) {
 			w.in.Requests = append(w.in.Requests, Request{Name: a.Request.Name, UID: w.uid(), Member: a.Member, Own: true})
@@ -236,7 +278,8 @@ func (w *world) deletePod(a *Action) {
 	remade := m >= 0 && joining(&w.in.Set.Status.Members[m]) && !leaving(&w.in.Set.Status.Members[m])
 	if !w.in.Pods[at].Finished && !remade {
 		w.mayGo(a.Member)
-		if slices.ContainsFunc(w.in.List.Entries, func(e Entry) bool { return e.Name == a.Member }) {
+		w.checkEmpty(a.Member)
+		if w.in.Kind.Lists && slices.ContainsFunc(w.in.List.Entries, func(e Entry) bool { return e.Name == a.Member }) {
 			w.fail("the pod of %s goes, which is on the list", a.Member)
 		}
 	}
@@ -281,6 +324,7 @@ func (w *world) admit(a *Action) {
 
 // pass has pods be scheduled and start, or go, and the system notice.
 func (w *world) pass() {
+	w.distribute()
 	for i := range w.in.Pods {
 		p := &w.in.Pods[i]
 		if p.Node == "" && !p.Terminating {
@@ -303,7 +347,8 @@ func (w *world) schedule(p *Pod) {
 	for i := range w.nodes {
 		node := w.nodes[(i+w.serial)%len(w.nodes)]
 		if !w.lost[node] && !w.cordoned[node] && !slices.Contains(w.avoided[p.Name], node) {
-			p.Node, p.Zone, p.Version, p.Pinned = node, "z"+node[1:], "2", new(w.pinned)
+			p.Node, p.Zone, p.Version, p.Pinned, p.IP = node, "z"+node[1:], "2", new(w.pinned), fmt.Sprintf("10.0.0.%d", w.serial)
+			w.serial++
 			return
 		}
 	}

@@ -9,7 +9,7 @@ type Marked struct {
 	Set string
 	// Gone: no such set controls the policy, so that nothing more of the member is removed.
 	Gone bool
-	// Listed: the set has the member. Fresh: it has not done its work yet, so that nothing is lost with it.
+	// Listed: the set has the member, and there is something left of it. Fresh: it has not done its work yet, so that nothing is lost with it.
 	Listed, Fresh bool
 	// Past: it had the member, and has removed it.
 	Past bool
@@ -70,7 +70,8 @@ func (s *stepping) markNew() {
 	s.act(Action{Kind: Write, Progress: next})
 }
 
-// dispensable blocks unless the rules pass, which are about what a member has done, and the set says that it has enough members without this one.
+// dispensable blocks unless the rules pass, which are about what a member has done, and the set says that it has enough members without this one,
+// and that nothing of its system is on it.
 func (s *stepping) dispensable() {
 	m := s.Delegated.Marked
 	if !m.Fresh || !m.Listed {
@@ -87,6 +88,8 @@ func (s *stepping) dispensable() {
 		s.block(markUnseen(m.Set))
 	case m.Step == v1alpha1.RemovalGrowing:
 		s.block(setGrows(s.Member.ID, m.Set, s.Namespace))
+	case m.Step == v1alpha1.RemovalEmptying:
+		s.block(setEmpties(s.Member.ID, m.Set, s.Namespace))
 	}
 }
 

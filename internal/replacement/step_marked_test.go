@@ -55,6 +55,7 @@ func TestStepMarked(t *testing.T) {
 		reasons []Reason
 	}{
 		"its set grows first":              {in: inSet(unpermitted, says(v1alpha1.RemovalGrowing)), reasons: []Reason{SetGrows}},
+		"its set empties it first":         {in: inSet(unpermitted, says(v1alpha1.RemovalEmptying)), reasons: []Reason{SetEmpties}},
 		"its set has not seen the request": {in: inSet(unpermitted, says("")), reasons: []Reason{SetAwaited}},
 		"no such member":                   {in: inSet(unpermitted, unlisted), reasons: []Reason{MemberMissing}},
 		"another request has replaced it": {
@@ -71,6 +72,7 @@ func TestStepMarked(t *testing.T) {
 		"the set is awaited":                {in: inSet(at(Removing)), reasons: []Reason{SetAwaited}},
 		"rules that fail meanwhile":         {in: inSet(at(Removing), ruledOut), actions: []Action{to(inSet(at(Removing)), Waiting)}, reasons: []Reason{"NoQuorum"}},
 		"another is lost meanwhile":         {in: inSet(at(Removing), says(v1alpha1.RemovalGrowing)), actions: []Action{to(inSet(at(Removing)), Waiting)}, reasons: []Reason{SetGrows}},
+		"it is not empty any more":          {in: inSet(at(Removing), says(v1alpha1.RemovalEmptying)), actions: []Action{to(inSet(at(Removing)), Waiting)}, reasons: []Reason{SetEmpties}},
 		"cancelled in time":                 {in: inSet(at(Removing), unwanted), actions: []Action{to(inSet(at(Removing)), Cancelled)}},
 		"cancelled too late":                {in: inSet(at(Removing), unwanted, says(v1alpha1.RemovalRemoving)), reasons: []Reason{PredecessorLeaving}},
 		"begun in the moment of waiting":    {in: inSet(at(Waiting), ruledOut, says(v1alpha1.RemovalRemoving)), actions: []Action{to(inSet(at(Waiting)), Removing)}, reasons: nil},

@@ -41,6 +41,7 @@ const (
 	OperatorAwaited      Reason = "OperatorAwaited"
 	SetAwaited           Reason = "SetAwaited"
 	SetGrows             Reason = "SetGrows"
+	SetEmpties           Reason = "SetEmpties"
 	UndoWithoutEffect    Reason = "UndoWithoutEffect"
 	WriteNotAccepted     Reason = "WriteNotAccepted"
 	NotRead              Reason = "NotRead"

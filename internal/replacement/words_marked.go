@@ -24,6 +24,11 @@ func setGrows(member, set, namespace string) Blocker {
 		fmt.Sprintf("wait until another has joined; what that waits for: kubectl describe memberset %s -n %s", set, namespace))
 }
 
+func setEmpties(member, set, namespace string) Blocker {
+	return waiting(SetEmpties, fmt.Sprintf("MemberSet %s has what is on %s moved to others", set, member),
+		fmt.Sprintf("wait until nothing is left there; what that waits for: kubectl describe memberset %s -n %s", set, namespace))
+}
+
 func setAwaited(member, set string) Blocker {
 	return waiting(SetAwaited, fmt.Sprintf("MemberSet %s has not begun to remove %s yet", set, member), "if it stays so, see the log of usher's manager")
 }

@@ -115,7 +115,8 @@ func (l *look) markOf(set *v1alpha1.MemberSet) *replacement.Marked {
 	group := ""
 	if at >= 0 {
 		m := &set.Status.Members[at]
-		group, marked.Listed, marked.Fresh = m.Group, true, m.State == v1alpha1.MemberJoining
+		group, marked.Fresh = m.Group, m.State == v1alpha1.MemberJoining
+		marked.Listed = m.Removal == nil || m.Removal.Step != v1alpha1.RemovalRemoved
 		switch {
 		case m.Removal == nil:
 		case m.Removal.RequestUID == l.request.UID:

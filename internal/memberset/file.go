@@ -1,0 +1,125 @@
+package memberset
+
+import (
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"usher.sh/usher/api/v1alpha1"
+)
+
+// FileKind is how a system is found by a file, which its processes keep up to date for themselves. It stands in a ConfigMap that the set makes and keeps.
+type FileKind struct {
+	// Key names the ConfigMap and the entry.
+	Key func(system *v1alpha1.System) v1alpha1.ConfigMapKey
+	// Begin writes the file by which the first members form the system, or says what is missing for it.
+	Begin func(set *v1alpha1.MemberSet, first []Candidate) (file, missing string)
+	// Cluster is the id of the system that a file leads to, which does not change; "": it is no such file.
+	Cluster func(file string) string
+}
+
+// Candidate is one of the members that form the system, as its pod runs.
+type Candidate struct {
+	ID, IP, Zone string
+	Group        *v1alpha1.MemberGroup
+}
+
+// File is the ConfigMap with the file.
+type File struct {
+	Object
+
+	Version string // its resource version
+	Content string // the entry; "": there is none
+}
+
+// forms reports whether the first members form the system together.
+func (k *Kind) forms() bool { return k.Lists || k.File != nil }
+
+// begin has the first members form a system that is found by a file: it is written down before it is in the ConfigMap, from which the members take it, and the
+// system is asked to begin only then. What is there already is not begun again.
+func (d *decision) begin() {
+	switch {
+	case !slices.ContainsFunc(d.status.Members, func(m v1alpha1.SetMember) bool { return m.First }):
+	case d.status.ClusterFile == "":
+		d.choose()
+	case d.File == nil || !d.File.Ours || d.File.Content != d.status.ClusterFile:
+	case d.List.Unread != "":
+		d.act(Action{Kind: Form})
+	case d.List.Cluster != d.Kind.File.Cluster(d.status.ClusterFile):
+		d.block(strangerFound(d.List.Cluster))
+	default:
+		d.status.Formed = &v1alpha1.MemberSetFormed{Time: d.stamp(), Cluster: d.List.Cluster}
+	}
+}
+
+// choose writes the file down once all that form the system have addresses.
+func (d *decision) choose() {
+	var first []Candidate
+	for i := range d.status.Members {
+		m := &d.status.Members[i]
+		p, g := d.pod(m.ID), d.group(m.Group)
+		if p == nil || p.IP == "" || p.Terminating || g == nil { // what it waits for is said with the pod
+			return
+		}
+		first = append(first, Candidate{ID: m.ID, IP: p.IP, Zone: p.Zone, Group: g.MemberGroup})
+	}
+	file, missing := d.Kind.File.Begin(d.Set, first)
+	if missing != "" {
+		d.block(notBegun(missing))
+		return
+	}
+	d.status.ClusterFile = file
+}
+
+// follow writes down the file that leads to the system now: the newest that it goes by itself.
+func (d *decision) follow() {
+	if d.Kind.File == nil || d.status.Formed == nil || d.listUnread() != "" || d.List.File == "" || d.Kind.File.Cluster(d.List.File) != d.status.Formed.Cluster {
+		return
+	}
+	d.status.ClusterFile = d.List.File
+}
+
+// publish has the ConfigMap hold the file that was written down. One that leads to another system is left alone.
+func (d *decision) publish() {
+	if d.Kind.File == nil || d.status.ClusterFile == "" {
+		return
+	}
+	key := d.Kind.File.Key(&d.Set.Spec.System)
+	switch f := d.File; {
+	case f == nil:
+		d.act(Action{Kind: MakeFile, ConfigMap: d.newFile(key)})
+	case !f.Ours:
+		d.block(notOurs("ConfigMap", key.Name, d.Set))
+	case f.Content == d.status.ClusterFile || f.Terminating:
+	case f.Content != "" && d.Kind.File.Cluster(f.Content) != d.Kind.File.Cluster(d.status.ClusterFile):
+		d.block(fileOfAnother(key, d.Set))
+	default:
+		d.act(Action{Kind: ChangeFile, Name: f.Name, UID: f.UID, Version: f.Version, ConfigMap: d.newFile(key)})
+	}
+}
+
+// newFile is the ConfigMap. It is not owned by the set: without it the data that outlives the set is not found.
+func (d *decision) newFile(key v1alpha1.ConfigMapKey) *corev1.ConfigMap {
+	return &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: d.Set.Namespace, Name: key.Name, Labels: map[string]string{v1alpha1.MemberSetLabel: d.Set.Name},
+			Annotations: map[string]string{SetUIDAnnotation: string(d.Set.UID)},
+		},
+		Data: map[string]string{key.Key: d.status.ClusterFile},
+	}
+}
+
+// lead has others lead to the system in the place of those that cannot come back: no pod of the set has their address any more.
+func (d *decision) lead() {
+	if d.status.Formed == nil || d.listUnread() != "" {
+		return
+	}
+	lost := slices.ContainsFunc(d.List.Away, func(ip string) bool {
+		return !slices.ContainsFunc(d.Pods, func(p Pod) bool { return p.IP == ip })
+	})
+	if lost {
+		d.act(Action{Kind: Lead})
+		d.block(leadsNot(d.List.Away))
+	}
+}

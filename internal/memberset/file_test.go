@@ -1,0 +1,128 @@
+package memberset
+
+import (
+	"slices"
+	"testing"
+
+	"usher.sh/usher/api/v1alpha1"
+)
+
+// A system that is found by a file is begun once: the file is written down first, then it is in the ConfigMap, and only then the system is asked.
+func TestTheFileIsWrittenDownBeforeTheSystemIsBegun(t *testing.T) {
+	w := newWorld(emptying, 3, t.Fatalf)
+	var order []string
+	for range 30 {
+		w.pass()
+		r := w.step(-1)
+		for i := range r.Actions {
+			if kind := string(r.Actions[i].Kind); kind == string(MakeFile) || kind == string(Form) {
+				order = append(order, kind)
+			}
+		}
+		if w.begun && w.in.File.Content != w.in.Set.Status.ClusterFile {
+			t.Fatalf("it is begun by %q, and written down is %q", w.in.File.Content, w.in.Set.Status.ClusterFile)
+		}
+	}
+	if !slices.Equal(order, []string{string(MakeFile), string(Form)}) || w.in.Set.Status.Formed == nil || w.in.Set.Status.Formed.Cluster != "kv" {
+		t.Errorf("%v: %+v", order, w.in.Set.Status)
+	}
+}
+
+// atFile is a world whose set has the file of its first members.
+func atFile(t *testing.T) *world {
+	t.Helper()
+	w := newWorld(emptying, 3, t.Fatalf)
+	for w.in.File == nil {
+		w.pass()
+		w.step(-1)
+	}
+	return w
+}
+
+func TestNothingIsBegunBesideWhatIsThere(t *testing.T) {
+	for name, test := range map[string]struct {
+		given func(t *testing.T) *world
+		want  Reason
+	}{
+		"a ConfigMap before the first member": {func(t *testing.T) *world {
+			w := newWorld(emptying, 3, t.Fatalf)
+			w.in.File = &File{Object: Object{Name: "kv", Ours: true}, Content: "kv:0@10.0.0.9"}
+			return w
+		}, NameTaken},
+		"a claim before the first member": {func(t *testing.T) *world {
+			w := newWorld(emptying, 3, t.Fatalf)
+			w.in.Claims = []Claim{{Object: Object{Name: "data-kv-member-1"}}}
+			return w
+		}, ObjectsRemain},
+		"a ConfigMap that another has made": {func(t *testing.T) *world {
+			w := atFile(t)
+			w.in.File.Ours = false
+			return w
+		}, NameTaken},
+		"a ConfigMap that leads elsewhere": {func(t *testing.T) *world {
+			w := atFile(t)
+			w.in.File.Content = "other:0@10.0.0.9"
+			return w
+		}, NameTaken},
+		"another cluster that answers": {func(t *testing.T) *world {
+			w := atFile(t)
+			w.in.List = Listing{Cluster: "other"}
+			return w
+		}, StrangerListed},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := test.given(t)
+			r := Decide(w.in)
+			begins := slices.ContainsFunc(r.Actions, func(a Action) bool { return a.Kind == Form || a.Kind == MakeFile || a.Kind == ChangeFile })
+			if begins || r.Status.Formed != nil || !slices.Contains(reasons(&r), string(test.want)) {
+				t.Errorf("%v, formed: %v, blockers: %v", kinds(r), r.Status.Formed, reasons(&r))
+			}
+		})
+	}
+}
+
+// The ConfigMap follows those that lead to the system, which are others once a pod with their address is gone for good; one that was deleted is made anew.
+func TestTheFileFollows(t *testing.T) {
+	w := formed(t, emptying, 4)
+	w.podNamed("kv-member-1").IP = "10.9.9.9" // it was made anew
+	if !w.settle() || w.file != 1 || slices.Contains(w.leads, w.podNamed("kv-member-2").IP) == slices.Contains(w.leads, "10.0.0.1") {
+		t.Errorf("those that lead are %v, changed %d times", w.leads, w.file)
+	}
+	if w.in.File.Content != w.newest() || w.in.Set.Status.ClusterFile != w.newest() {
+		t.Errorf("the ConfigMap has %q, and newest is %q", w.in.File.Content, w.newest())
+	}
+	w.in.File = nil
+	if w.step(-1); w.in.File == nil || w.in.File.Content != w.newest() {
+		t.Errorf("it is not made anew: %+v", w.in.File)
+	}
+}
+
+// A file of another system is not followed, and one that cannot be reached for a while is not replaced.
+func TestWhatIsNotFollowed(t *testing.T) {
+	w := formed(t, emptying, 4)
+	before := w.in.Set.Status.ClusterFile
+	w.look()
+	w.in.List.File = "other:7@10.0.0.9"
+	if r := Decide(w.in); r.Status.ClusterFile != before {
+		t.Errorf("it follows to %q", r.Status.ClusterFile)
+	}
+	w.lost[w.podNamed("kv-member-1").Node] = true
+	w.look()
+	if r := Decide(w.in); len(w.in.List.Away) == 0 || slices.ContainsFunc(r.Actions, func(a Action) bool { return a.Kind == Lead }) {
+		t.Errorf("away are %v, and what follows is %v", w.in.List.Away, kinds(r))
+	}
+}
+
+// Several groups form a system together.
+func TestGroupsFormASystemTogether(t *testing.T) {
+	w := newWorld(emptying, 2, t.Fatalf)
+	second := w.in.Set.Spec.Groups[0]
+	second.Name, second.Role, second.Replicas = "log", "log", new(int32(2))
+	w.in.Set.Spec.Groups = append(w.in.Set.Spec.Groups, second)
+	if r := w.step(-1); len(r.Status.Members) != 4 || slices.ContainsFunc(r.Status.Members, func(m v1alpha1.SetMember) bool { return !m.First }) {
+		t.Errorf("at first there are %+v", r.Status.Members)
+	}
+	if !w.settle() || len(w.ids()) != 4 {
+		t.Errorf("in the end there are %v", w.ids())
+	}
+}
