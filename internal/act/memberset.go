@@ -17,6 +17,7 @@ import (
 	"usher.sh/usher/internal/memberset"
 	"usher.sh/usher/internal/policycache"
 	"usher.sh/usher/internal/snapshot"
+	"usher.sh/usher/internal/system"
 )
 
 // Sets carries out what package memberset decides.
@@ -131,4 +132,37 @@ func (w *Sets) Admit(ctx context.Context, source *policycache.Source, cluster st
 // Expel asks a set's system to take a member off its list. RefusedForNow says what that waits for.
 func (w *Sets) Expel(ctx context.Context, source *policycache.Source, entry *v1alpha1.MemberRegistration) answers.Answer {
 	return membershipAnswer(w.Observer.Expel(ctx, source, entry))
+}
+
+// Form asks a set's system to begin with its first members. RefusedForNow says what that waits for.
+func (w *Sets) Form(ctx context.Context, source *policycache.Source, members []system.Member) answers.Answer {
+	return membershipAnswer(w.Observer.Form(ctx, source, members))
+}
+
+// Lead asks a set's system to have others take the place of those by which it is found and that cannot be reached. RefusedForNow says what that waits for.
+func (w *Sets) Lead(ctx context.Context, source *policycache.Source) answers.Answer {
+	return membershipAnswer(w.Observer.Lead(ctx, source))
+}
+
+// Empty asks a set's system to move what a member has to others. RefusedForNow says what that waits for.
+func (w *Sets) Empty(ctx context.Context, source *policycache.Source, member system.Member) answers.Answer {
+	return membershipAnswer(w.Observer.Empty(ctx, source, member))
+}
+
+// Refill asks a set's system to take back what Empty has asked for. RefusedForNow says what that waits for.
+func (w *Sets) Refill(ctx context.Context, source *policycache.Source, member system.Member) answers.Answer {
+	return membershipAnswer(w.Observer.Refill(ctx, source, member))
+}
+
+// ChangeConfigMap has an entry of a ConfigMap say what its set does, at the version that was decided upon.
+func (w *Sets) ChangeConfigMap(ctx context.Context, uid types.UID, version string, wanted *corev1.ConfigMap) answers.Answer {
+	if uid == "" || version == "" {
+		return answers.Of(errNoUID)
+	}
+	patch, err := json.Marshal(map[string]map[string]string{"metadata": {"uid": string(uid), "resourceVersion": version}, "data": wanted.Data})
+	if err != nil {
+		return rejected(err.Error())
+	}
+	object := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: wanted.Namespace, Name: wanted.Name}}
+	return answers.Of(w.Client.Patch(ctx, object, client.RawPatch(types.MergePatchType, patch), client.FieldOwner(fieldManager)))
 }

@@ -102,6 +102,8 @@ type Entry struct {
 	Whole, Healthy bool
 	// Empty: nothing is lost with it. Excluded: the system was asked to keep nothing there. Both are of a kind that empties members.
 	Empty, Excluded bool
+	// Processes is how many of it do their work, of a kind that empties members.
+	Processes int
 }
 
 // Object is an object that was made for a member.

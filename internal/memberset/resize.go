@@ -196,10 +196,18 @@ func (d *decision) joined() {
 func (d *decision) works(m *v1alpha1.SetMember) bool {
 	if d.Kind.Lists || d.Kind.Empties {
 		e := d.entry(m)
-		return d.listUnread() == "" && e != nil && e.Whole && e.Name != ""
+		return d.listUnread() == "" && e != nil && e.Whole && e.Name != "" && e.Processes >= d.processes(m)
 	}
 	p := d.pod(m.ID)
 	return p != nil && p.Ready && !p.Terminating
+}
+
+// processes is how many of a member are to do their work, where the system says of each.
+func (d *decision) processes(m *v1alpha1.SetMember) int {
+	if !d.Kind.Empties {
+		return 0
+	}
+	return int(max(m.Shape.MembersPerPod, 1))
 }
 
 // release says of each marked member whether its group has enough without it, and lets go those whose requests say that they may.

@@ -294,7 +294,11 @@ func PolicyWrong(path, message string) Blocker {
 
 // Awaited is about a change of the system's list that is under way.
 func Awaited(member, missing string) Blocker {
-	return Blocker{Reason: MembershipChanges, Message: fmt.Sprintf("member %s: %s", member, missing), Remedy: "wait"}
+	of := "the system"
+	if member != "" {
+		of = "member " + member
+	}
+	return Blocker{Reason: MembershipChanges, Message: fmt.Sprintf("%s: %s", of, missing), Remedy: "wait"}
 }
 
 // WriteRefused is about an action that was not accepted. Never: it will not be.

@@ -37,8 +37,12 @@ func (w *world) look() {
 		m := &w.in.Set.Status.Members[i]
 		disk := w.diskOf(m.ID)
 		runs := w.runs(m.ID)
+		processes := 0
+		if runs {
+			processes = 1
+		}
 		w.in.List.Entries = append(w.in.List.Entries, Entry{
-			Name: m.ID, Whole: runs && !disk.excluded, Healthy: runs, Excluded: disk.excluded, Empty: runs && disk.empty() || !runs && disk.lost >= fullAfter,
+			Name: m.ID, Processes: processes, Whole: runs && !disk.excluded, Healthy: runs, Excluded: disk.excluded, Empty: runs && disk.empty() || !runs && disk.lost >= fullAfter,
 		})
 	}
 }

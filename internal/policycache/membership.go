@@ -105,3 +105,46 @@ func (k *Observer) resizable(ctx context.Context, source *Source, ask func(conte
 	}
 	return ask(ctx, s)
 }
+
+// Contents asks the source's system what there is of all members of its set.
+func (k *Observer) Contents(ctx context.Context, source *Source, members []system.Member) (listing memberset.Listing, err error) {
+	_, err = k.emptying(ctx, source, func(ctx context.Context, s system.Emptying) (missing string, err error) {
+		listing, err = s.Contents(ctx, members)
+		return "", err
+	})
+	return listing, err
+}
+
+// Form has the first members begin the source's system.
+func (k *Observer) Form(ctx context.Context, source *Source, members []system.Member) (missing string, err error) {
+	return k.emptying(ctx, source, func(ctx context.Context, s system.Emptying) (string, error) { return s.Form(ctx, members) })
+}
+
+// Lead has others take the place of those by which the source's system is found and that cannot be reached.
+func (k *Observer) Lead(ctx context.Context, source *Source) (missing string, err error) {
+	return k.emptying(ctx, source, func(ctx context.Context, s system.Emptying) (string, error) { return s.Lead(ctx) })
+}
+
+// Empty asks the source's system to move what a member has to others.
+func (k *Observer) Empty(ctx context.Context, source *Source, member system.Member) (missing string, err error) {
+	return k.emptying(ctx, source, func(ctx context.Context, s system.Emptying) (string, error) { return s.Empty(ctx, member) })
+}
+
+// Refill takes back what Empty has asked for.
+func (k *Observer) Refill(ctx context.Context, source *Source, member system.Member) (missing string, err error) {
+	return k.emptying(ctx, source, func(ctx context.Context, s system.Emptying) (string, error) { return s.Refill(ctx, member) })
+}
+
+func (k *Observer) emptying(ctx context.Context, source *Source, ask func(context.Context, system.Emptying) (string, error)) (missing string, err error) {
+	ctx, cancel := context.WithTimeout(ctx, source.timeout())
+	defer cancel()
+	open, err := k.connect(ctx, k.entry(source))
+	if err != nil {
+		return "", err
+	}
+	s, ok := open.(system.Emptying)
+	if !ok {
+		return "", fmt.Errorf("asking what is on members: the system does not say: %w", system.ErrTerminal)
+	}
+	return ask(ctx, s)
+}

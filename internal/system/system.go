@@ -73,6 +73,21 @@ type Resumer interface {
 	Resume(before System)
 }
 
+// Emptying is implemented beside System by systems whose members are emptied before they go, where a MemberSet runs them, which forms them as well. Its methods
+// are idempotent, and return what is still missing for what was asked; "": nothing.
+type Emptying interface {
+	// Contents says what there is of all members of a set, and what the system is found by. An error means that it is not known.
+	Contents(ctx context.Context, members []Member) (memberset.Listing, error)
+	// Form has these members, which are the first, begin the system. It does nothing where there is one, or where that is not known.
+	Form(ctx context.Context, members []Member) (missing string, err error)
+	// Lead has members by which the system is found take the place of those that cannot be reached.
+	Lead(ctx context.Context) (missing string, err error)
+	// Empty has what a member has be moved to others. It refuses what could cost the system data, whoever asks.
+	Empty(ctx context.Context, member Member) (missing string, err error)
+	// Refill takes back what Empty has asked for, also of a member that is gone.
+	Refill(ctx context.Context, member Member) (missing string, err error)
+}
+
 // Listing is what a system's list of members says of one member.
 type Listing struct {
 	// Member is the entry under the member's id; nil: there is none.
@@ -133,7 +148,8 @@ type Kind struct {
 	// Keeps says why a pod of this template would not come back under its predecessor's id where its disk is empty, and what to do about it; "": it would.
 	// nil: so it is of every template. It is asked of members whose successors have the same identity.
 	Keeps func(pod *corev1.PodSpec) (refusal, remedy string)
-	// Set is how a MemberSet runs the system's members; nil: none does. Where it has the system keep a list, the System implements Resizable.
+	// Set is how a MemberSet runs the system's members; nil: none does. Where it has the system keep a list, the System implements Resizable;
+	// where members are emptied, Emptying.
 	Set *memberset.Kind
 	// Open makes a System from a policy's spec. It does not connect.
 	Open func(spec *v1alpha1.System, access Access) (System, error)

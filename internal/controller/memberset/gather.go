@@ -22,6 +22,7 @@ import (
 	"usher.sh/usher/internal/policycache"
 	"usher.sh/usher/internal/replacement"
 	"usher.sh/usher/internal/snapshot"
+	"usher.sh/usher/internal/system"
 	"usher.sh/usher/internal/text"
 )
 
@@ -34,6 +35,8 @@ type look struct {
 	source *policycache.Source
 	policy *v1alpha1.EvictionPolicy // nil: there is none
 	in     memberset.Input
+	// members are those of the set as its system is asked about them, where it says what is on them.
+	members []system.Member
 }
 
 // gather reads what a decision rests on past the cache: what is made is named by it, and what is removed.
@@ -46,7 +49,7 @@ func (r *reconciler) gather(ctx context.Context, set *v1alpha1.MemberSet) (*look
 		return l, nil
 	}
 	l.in.Kind = *kind.Set
-	for _, read := range []func(context.Context, *look) error{r.pods, r.claims, r.services, r.nodes, r.requests, r.ownPolicy} {
+	for _, read := range []func(context.Context, *look) error{r.pods, r.claims, r.services, r.file, r.nodes, r.requests, r.ownPolicy} {
 		if err := read(ctx, l); err != nil {
 			return nil, err
 		}
@@ -90,10 +93,11 @@ func (r *reconciler) pods(ctx context.Context, l *look) error {
 	if err := r.live.List(ctx, &pods, l.of()...); err != nil {
 		return fmt.Errorf("listing pods: %w", err)
 	}
+	l.members = membersOf(l.set, pods.Items)
 	for i := range pods.Items {
 		pod := &pods.Items[i]
 		p := memberset.Pod{
-			Object: l.object(pod), Version: pod.ResourceVersion, Node: pod.Spec.NodeName, Finished: pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed,
+			Object: l.object(pod), Version: pod.ResourceVersion, Node: pod.Spec.NodeName, IP: pod.Status.PodIP, Finished: pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed,
 			Made: pod.Annotations[memberset.TemplateHashAnnotation], OnEviction: pod.Annotations[v1alpha1.OnEvictionAnnotation], Labels: pod.Labels, Annotations: pod.Annotations, Spec: &pod.Spec,
 			Ended: text.Line(strings.TrimSpace(pod.Status.Reason + " " + pod.Status.Message)), Created: pod.CreationTimestamp.Time,
 		}
@@ -248,6 +252,28 @@ func (r *reconciler) services(ctx context.Context, l *look) error {
 	return nil
 }
 
+// file reads the ConfigMap by which the system is found, where the kind has one. It is the set's that was made for it.
+func (r *reconciler) file(ctx context.Context, l *look) error {
+	if l.in.Kind.File == nil {
+		return nil
+	}
+	key := l.in.Kind.File.Key(&l.set.Spec.System)
+	var found corev1.ConfigMap
+	err := r.live.Get(ctx, client.ObjectKey{Namespace: l.set.Namespace, Name: key.Name}, &found)
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil
+	case apierrors.IsForbidden(err):
+		l.unread("ConfigMap "+key.Name, err.Error(), r.bindingOfFile(l.set.Namespace))
+		return nil
+	case err != nil:
+		return fmt.Errorf("reading ConfigMap %s: %w", key.Name, err)
+	}
+	l.in.File = &memberset.File{Object: l.object(&found), Version: found.ResourceVersion, Content: found.Data[key.Key]}
+	l.in.File.Ours = found.Annotations[memberset.SetUIDAnnotation] == string(l.set.UID)
+	return nil
+}
+
 func (r *reconciler) requests(ctx context.Context, l *look) error {
 	var requests v1alpha1.ReplacementRequestList
 	if err := r.live.List(ctx, &requests, client.InNamespace(l.set.Namespace)); err != nil {
@@ -289,19 +315,27 @@ func (r *reconciler) ownPolicy(ctx context.Context, l *look) error {
 
 // list asks the system for its list, once there is a member that could answer.
 func (r *reconciler) list(ctx context.Context, l *look) {
-	if !l.in.Kind.Lists {
+	if !l.in.Kind.Lists && !l.in.Kind.Empties {
 		return
 	}
 	if len(l.in.Pods) == 0 {
 		l.in.List.Unread = "no member has a pod"
 		return
 	}
-	ctx, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
-	listing, err := r.Gatherer.Observer.List(ctx, l.source)
+	listing, err := r.ask(ctx, l)
 	if err != nil {
 		l.in.List.Unread = text.Line(err.Error())
 		return
 	}
 	l.in.List = listing
+}
+
+// ask has the system say what it knows of its members. One that is emptied has the time that spec.evidence gives it.
+func (r *reconciler) ask(ctx context.Context, l *look) (memberset.Listing, error) {
+	if l.in.Kind.Empties {
+		return r.Gatherer.Observer.Contents(ctx, l.source, l.members)
+	}
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	return r.Gatherer.Observer.List(ctx, l.source)
 }

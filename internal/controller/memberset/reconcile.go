@@ -102,7 +102,7 @@ func (r *reconciler) carryOut(ctx context.Context, l *look, result *memberset.Re
 		if _, answer := r.Act.WriteStatus(ctx, l.set, &status); answer.Code != answers.Accepted {
 			return answered(answer)
 		}
-	case len(refused) > 0 && after == unwatched && !slices.ContainsFunc(result.Actions, changesList): // nothing was accepted, for the same reasons as before
+	case len(refused) > 0 && after == unwatched && !slices.ContainsFunc(result.Actions, asks): // nothing was accepted, for the same reasons as before
 		after = later
 	}
 	if len(result.Actions) == 0 && memberset.Rests(&status) {
@@ -125,6 +125,10 @@ func (r *reconciler) do(ctx context.Context, l *look, a *memberset.Action) answe
 		return r.Act.Make(ctx, a.Service)
 	case memberset.MakePod:
 		return r.Act.Make(ctx, a.Pod)
+	case memberset.MakeFile:
+		return r.Act.Make(ctx, a.ConfigMap)
+	case memberset.ChangeFile:
+		return r.Act.ChangeConfigMap(ctx, a.UID, a.Version, a.ConfigMap)
 	case memberset.Mark:
 		return r.mark(ctx, l, a)
 	case memberset.Unmark:
@@ -143,7 +147,7 @@ func (r *reconciler) do(ctx context.Context, l *look, a *memberset.Action) answe
 		return r.Members.DeleteClaim(ctx, named, a.UID)
 	case memberset.DeleteService:
 		return r.Act.DeleteService(ctx, named, a.UID)
-	case memberset.Admit, memberset.Expel:
+	case memberset.Admit, memberset.Expel, memberset.Form, memberset.Lead, memberset.Empty, memberset.Refill:
 		return r.resize(ctx, l, a)
 	}
 	return answers.Answer{Code: answers.Rejected, Message: fmt.Sprintf("%s cannot be carried out", a.Kind)}
@@ -154,9 +158,9 @@ func makes(a *memberset.Action) bool {
 	return a.Kind == memberset.MakePod || a.Kind == memberset.MakeClaim || a.Kind == memberset.MakeService
 }
 
-// changesList reports whether an action is asked for until the system says that it is done.
-func changesList(a memberset.Action) bool {
-	return a.Kind == memberset.Admit || a.Kind == memberset.Expel
+// asks reports whether an action is asked for until the system says that it is done.
+func asks(a memberset.Action) bool {
+	return slices.Contains([]memberset.ActionKind{memberset.Admit, memberset.Expel, memberset.Form, memberset.Lead, memberset.Empty, memberset.Refill}, a.Kind)
 }
 
 // mark makes a request for the set's policy, with which it goes.
@@ -167,10 +171,13 @@ func (r *reconciler) mark(ctx context.Context, l *look, a *memberset.Action) ans
 	return r.Members.Create(ctx, a.Request, l.policy)
 }
 
-// resize asks the system for a change of its list. What it has said before decides nothing any more.
+// resize asks the system for a change of its list, or of what is on a member. What it has said before decides nothing any more.
 func (r *reconciler) resize(ctx context.Context, l *look, a *memberset.Action) answers.Answer {
 	if l.policy != nil {
 		defer r.Gatherer.Observer.Outdate(l.policy.UID)
+	}
+	if l.in.Kind.Empties {
+		return r.empty(ctx, l, a)
 	}
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -180,12 +187,29 @@ func (r *reconciler) resize(ctx context.Context, l *look, a *memberset.Action) a
 	return r.Act.Admit(ctx, l.source, l.set.Status.Formed.Cluster, a.Addresses)
 }
 
+// empty asks a system whose members are emptied. It has the time that spec.evidence gives it.
+func (r *reconciler) empty(ctx context.Context, l *look, a *memberset.Action) answers.Answer {
+	switch a.Kind { //nolint:exhaustive // the others are none that the system is asked for
+	case memberset.Form:
+		return r.Act.Form(ctx, l.source, l.members)
+	case memberset.Lead:
+		return r.Act.Lead(ctx, l.source)
+	case memberset.Empty:
+		return r.Act.Empty(ctx, l.source, l.member(a.Member))
+	case memberset.Refill:
+		return r.Act.Refill(ctx, l.source, l.member(a.Member))
+	}
+	return answers.Answer{Code: answers.Rejected, Message: fmt.Sprintf("%s cannot be carried out", a.Kind)}
+}
+
 // refusal is what a set waits for where an action was not accepted.
 func (r *reconciler) refusal(a *memberset.Action, answer *answers.Answer) memberset.Blocker {
 	said := cmp.Or(answer.Message, string(answer.Code))
 	switch {
-	case changesList(*a) && answer.Code == answers.RefusedForNow:
+	case asks(*a) && answer.Code == answers.RefusedForNow:
 		return memberset.Awaited(a.Member, said)
+	case (a.Kind == memberset.MakeFile || a.Kind == memberset.ChangeFile) && answer.Code == answers.Forbidden:
+		return memberset.WriteRefused(a, said, r.bindingOfFile(a.ConfigMap.Namespace), false)
 	case answer.Code == answers.Forbidden:
 		return memberset.WriteRefused(a, said, r.binding(), false)
 	}

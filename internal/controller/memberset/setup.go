@@ -29,6 +29,9 @@ import (
 // Role is the optional ClusterRole without which nothing is made.
 const Role = "usher-member-sets"
 
+// FileRole is the ClusterRole by which a namespace has its ConfigMap with a cluster file made and kept.
+const FileRole = "usher-cluster-files"
+
 // Options says what the controller works with.
 type Options struct {
 	Act *act.Sets
@@ -104,4 +107,9 @@ func setOfPod(_ context.Context, o client.Object) []reconcile.Request {
 // binding is how an admin gives the manager the rights that it lacks.
 func (r *reconciler) binding() string {
 	return "usher install --member-sets; or " + observe.BindManager(Role, r.Self)
+}
+
+// bindingOfFile is how a namespace gives the manager the right to its ConfigMaps.
+func (r *reconciler) bindingOfFile(namespace string) string {
+	return observe.BindManagerIn(namespace, FileRole, r.Self)
 }

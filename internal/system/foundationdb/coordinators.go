@@ -8,7 +8,7 @@ import (
 	"net/netip"
 	"slices"
 
-	"usher.sh/usher/internal/eviction"
+	"usher.sh/usher/internal/system"
 	"usher.sh/usher/internal/system/foundationdb/status"
 	"usher.sh/usher/internal/text"
 )
@@ -16,15 +16,14 @@ import (
 // eligible are the classes of processes that may be coordinators, the best first.
 var eligible = []string{"coordinator", "storage", "log", "transaction", "unset"}
 
-// moveCoordinators has other processes be coordinators in the place of a member's, and of those that cannot be reached.
-func (c *cluster) moveCoordinators(ctx context.Context, v *view, step eviction.Preparation) error {
+// moveCoordinators has other processes be coordinators in the place of a member's, if it is of any, and of those that cannot be reached.
+func (c *cluster) moveCoordinators(ctx context.Context, v *view, member system.Member) error {
 	if why := v.Unsettled(0); why != "" {
 		return errors.New(why)
 	}
 	if unfamiliar := v.Unfamiliar(); unfamiliar != "" {
 		return errors.New(unfamiliar)
 	}
-	member := c.roster.member(step.Member)
 	if why := v.contradiction(member); why != "" {
 		return errors.New(why)
 	}
@@ -32,7 +31,7 @@ func (c *cluster) moveCoordinators(ctx context.Context, v *view, step eviction.P
 	if _, away := v.Coordinators(); !v.coordinates(member, leaves) && len(away) == 0 {
 		return nil
 	}
-	addresses, err := v.newCoordinators(leaves, member.Pod.IP)
+	addresses, err := v.newCoordinators(leaves, podIP(member))
 	if err != nil {
 		return err
 	}

@@ -48,6 +48,7 @@ func Kind() system.Kind {
 		},
 		ReportFacts: []string{"otherInstance", "reports"},
 		Succession:  func(*v1alpha1.System) system.Succession { return system.Succession{Order: replacement.BySteps} },
+		Set:         setKind(),
 		Open:        Open,
 	}
 }

@@ -26,7 +26,7 @@ func (c *cluster) Prepare(ctx context.Context, step eviction.Preparation) (evict
 	case Exclude:
 		job, err = c.exclude(ctx, v, step)
 	case MoveCoordinators:
-		err = c.moveCoordinators(ctx, v, step)
+		err = c.moveCoordinators(ctx, v, c.roster.member(step.Member))
 	default:
 		err = fmt.Errorf("%w: FoundationDB has no such step", system.ErrTerminal)
 	}
