@@ -28,50 +28,29 @@ func TestTheFileIsWrittenDownBeforeTheSystemIsBegun(t *testing.T) {
 	}
 }
 
-// atFile is a world whose set has the file of its first members.
-func atFile(t *testing.T) *world {
-	t.Helper()
-	w := newWorld(emptying, 3, t.Fatalf)
-	for w.in.File == nil {
-		w.pass()
-		w.step(-1)
-	}
-	return w
-}
-
 func TestNothingIsBegunBesideWhatIsThere(t *testing.T) {
 	for name, test := range map[string]struct {
-		given func(t *testing.T) *world
-		want  Reason
+		started bool // the file of the first members is there
+		given   func(w *world)
+		want    Reason
 	}{
-		"a ConfigMap before the first member": {func(t *testing.T) *world {
-			w := newWorld(emptying, 3, t.Fatalf)
+		"a ConfigMap before the first member": {false, func(w *world) {
 			w.in.File = &File{Object: Object{Name: "kv", Ours: true}, Content: "kv:0@10.0.0.9"}
-			return w
 		}, NameTaken},
-		"a claim before the first member": {func(t *testing.T) *world {
-			w := newWorld(emptying, 3, t.Fatalf)
+		"a claim before the first member": {false, func(w *world) {
 			w.in.Claims = []Claim{{Object: Object{Name: "data-kv-member-1"}}}
-			return w
 		}, ObjectsRemain},
-		"a ConfigMap that another has made": {func(t *testing.T) *world {
-			w := atFile(t)
-			w.in.File.Ours = false
-			return w
-		}, NameTaken},
-		"a ConfigMap that leads elsewhere": {func(t *testing.T) *world {
-			w := atFile(t)
-			w.in.File.Content = "other:0@10.0.0.9"
-			return w
-		}, NameTaken},
-		"another cluster that answers": {func(t *testing.T) *world {
-			w := atFile(t)
-			w.in.List = Listing{Cluster: "other"}
-			return w
-		}, StrangerListed},
+		"a ConfigMap that another has made": {true, func(w *world) { w.in.File.Ours = false }, NameTaken},
+		"a ConfigMap that leads elsewhere":  {true, func(w *world) { w.in.File.Content = "other:0@10.0.0.9" }, NameTaken},
+		"another cluster that answers":      {true, func(w *world) { w.in.List = Listing{Cluster: "other"} }, StrangerListed},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := test.given(t)
+			w := newWorld(emptying, 3, t.Fatalf)
+			for test.started && w.in.File == nil {
+				w.pass()
+				w.step(-1)
+			}
+			test.given(w)
 			r := Decide(w.in)
 			begins := slices.ContainsFunc(r.Actions, func(a Action) bool { return a.Kind == Form || a.Kind == MakeFile || a.Kind == ChangeFile })
 			if begins || r.Status.Formed != nil || !slices.Contains(reasons(&r), string(test.want)) {

@@ -43,6 +43,24 @@ const startWithin = 2 * time.Minute
 // with the test.
 func Start(t testing.TB, n int, configuration string, classes ...string) *Cluster {
 	t.Helper()
+	c := StartUnformed(t, n, classes...)
+	ctx, cancel := context.WithTimeout(t.Context(), startWithin)
+	defer cancel()
+	for {
+		out, err := c.FDBCLI(ctx, "configure new "+configuration)
+		if strings.Contains(out, "Database created") || strings.Contains(out, "already") {
+			return c
+		}
+		if ctx.Err() != nil {
+			t.Fatalf("the database was not configured: %s %v", out, err)
+		}
+		Pause(ctx)
+	}
+}
+
+// StartUnformed starts the same processes, and makes no database.
+func StartUnformed(t testing.TB, n int, classes ...string) *Cluster {
+	t.Helper()
 	bin := Programs()
 	if bin == "" {
 		t.Skip("SKIPPED, NOT TESTED: there is no fdbserver (set FDB_BIN to a folder with fdbserver and fdbcli)")
@@ -61,18 +79,7 @@ func Start(t testing.TB, n int, configuration string, classes ...string) *Cluste
 	for i := range n {
 		c.Run(fmt.Sprintf("p%d", i+1), fmt.Sprintf("z%d", i+1), i+1)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), startWithin)
-	defer cancel()
-	for {
-		out, err := c.FDBCLI(ctx, "configure new "+configuration)
-		if strings.Contains(out, "Database created") || strings.Contains(out, "already") {
-			return c
-		}
-		if ctx.Err() != nil {
-			t.Fatalf("the database was not configured: %s %v", out, err)
-		}
-		Pause(ctx)
-	}
+	return c
 }
 
 // freePort is a port of loopback that is free now.

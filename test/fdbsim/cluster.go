@@ -66,33 +66,51 @@ type Cluster struct {
 	calls        []string
 	loses, mute  bool
 	refuses      bool
+	unformed     bool // no database was made
 }
 
 var redundancy = map[int]string{1: "single", 2: "double", 3: "triple"}
 
 // New makes a cluster of n processes p1, p2, …, each in a zone of its own, that keeps so many copies.
 func New(n, copies int) *Cluster {
+	c := NewUnformed(n, copies)
+	for _, p := range c.processes {
+		p.since = c.now.Add(-time.Hour)
+	}
+	c.form()
+	c.recovery = c.now.Add(-time.Hour)
+	c.old = nil
+	return c
+}
+
+// NewUnformed makes the same processes, which have just begun, and no database.
+func NewUnformed(n, copies int) *Cluster {
 	c := &Cluster{now: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), copies: copies, generation: 2}
 	for i := 1; i <= n; i++ {
 		c.processes = append(c.processes, &Process{
 			ID: fmt.Sprintf("p%d", i), Zone: fmt.Sprintf("z%d", i), Class: "unset", Version: version, Address: fmt.Sprintf("10.0.0.%d:4500", 10+i),
-			disk: 1, running: true, since: c.now.Add(-time.Hour),
+			disk: 1, running: true, since: c.now,
 		})
-	}
-	for i := range 2 * n {
-		s := &shard{on: map[string]int{}, order: i}
-		for k := range copies {
-			s.on[c.processes[(i+k)%n].key()] = 1
-		}
-		c.shards = append(c.shards, s)
 	}
 	for _, p := range c.processes[:min(n, 2*copies-1)] {
 		c.coordinators = append(c.coordinators, p.Address)
 	}
-	c.recruit()
-	c.recovery = c.now.Add(-time.Hour)
-	c.old = nil
+	c.unformed = true
 	return c
+}
+
+// form makes the database.
+func (c *Cluster) form() {
+	n := len(c.processes)
+	for i := range 2 * n {
+		s := &shard{on: map[string]int{}, order: i}
+		for k := range c.copies {
+			s.on[c.processes[(i+k)%n].key()] = 1
+		}
+		c.shards = append(c.shards, s)
+	}
+	c.unformed = false
+	c.recover()
 }
 
 // key is what the simulator knows a process by.

@@ -61,13 +61,16 @@ func (c *Cluster) Run(ctx context.Context, file, command string) (foundationdb.O
 	case "maintenance":
 		c.calls = append(c.calls, command)
 		c.maintain(&out, words[1:])
+	case "configure":
+		c.calls = append(c.calls, command)
+		c.configure(&out, words[1:])
 	case "coordinators":
 		c.calls = append(c.calls, command)
 		c.coordinate(&out, words[1:])
 	default:
 		out.Err = "ERROR: Unknown command `" + words[0] + "'. Try `help'?\n"
 	}
-	if c.loses && slices.Contains([]string{"exclude", "include", "coordinators"}, words[0]) {
+	if c.loses && slices.Contains([]string{"exclude", "include", "coordinators", "configure"}, words[0]) {
 		return foundationdb.Output{}, fmt.Errorf("fdbcli has not ended: %w", context.DeadlineExceeded)
 	}
 	return out, nil
@@ -167,6 +170,19 @@ func (c *Cluster) include(words []string) {
 		return slices.Contains(words, entry) || slices.Contains(words, "all") || address.IsValid() && slices.Contains(words, address.Addr().String())
 	})
 	c.recover()
+}
+
+// configure makes a database once.
+func (c *Cluster) configure(out *foundationdb.Output, words []string) {
+	switch {
+	case len(words) != 3 || words[0] != "new" || words[1] != redundancy[c.copies]:
+		out.Err = "ERROR: configure takes new, the redundancy mode that the simulator was made for, and an engine\n"
+	case !c.unformed:
+		out.Err = "ERROR: Database already exists! To change configuration, don't say `new'\n"
+	default:
+		c.form()
+		out.Out = "Database created\n"
+	}
 }
 
 // maintain replaces another zone's maintenance without a word.

@@ -33,7 +33,7 @@ func (c *Cluster) client() object {
 		all = append(all, object{"address": address, "protocol": "0fdb00b073000000", "reachable": answers})
 	}
 	quorum := reachable > len(c.coordinators)/2
-	available := quorum && c.sinceRecovery() >= time.Second
+	available := quorum && !c.unformed && c.sinceRecovery() >= time.Second
 	messages := []any{}
 	if !quorum {
 		messages = append(messages, object{"name": "quorum_not_reachable", "description": "Unable to reach a quorum of coordinators."})
@@ -48,6 +48,9 @@ func (c *Cluster) client() object {
 func (c *Cluster) cluster() object {
 	if c.client()["coordinators"].(object)["quorum_reachable"] != true {
 		return object{"layers": object{"_valid": false}}
+	}
+	if c.unformed {
+		return c.withoutDatabase()
 	}
 	since := c.sinceRecovery()
 	recovery := object{"name": "fully_recovered", "seconds_since_last_recovered": since.Seconds(), "active_generations": 1}
@@ -80,6 +83,21 @@ func (c *Cluster) cluster() object {
 		doc["maintenance_zone"], doc["maintenance_seconds_remaining"] = c.maintenance, c.maintainedTo.Sub(c.now).Seconds()
 	}
 	return doc
+}
+
+// withoutDatabase is what a cluster controller says where the coordinators have no record of a database.
+func (c *Cluster) withoutDatabase() object {
+	processes := c.members(0)
+	for _, doc := range processes {
+		process := doc.(object)
+		delete(process, "excluded")
+		process["roles"] = []any{}
+	}
+	return object{
+		"connection_string": strings.TrimSpace(c.connection()), "generation": 0, "processes": processes,
+		"messages":       []any{object{"name": "unreadable_configuration"}, object{"name": "status_incomplete"}},
+		"recovery_state": object{"name": "configuration_never_created", "active_generations": 1, "seconds_since_last_recovered": -1},
+	}
 }
 
 func (c *Cluster) members(since time.Duration) object {

@@ -93,14 +93,22 @@ func environment(_ *corev1.PodSpec, _ *v1alpha1.System, start *memberset.Start) 
 	}
 	conf.WriteString("[fdbserver]\n")
 	for _, line := range [][2]string{
-		{"command", "/usr/bin/fdbserver"}, {"cluster-file", "/var/fdb/cluster/fdb.cluster"}, {"public-address", "$(USHER_POD_IP):$ID"}, {"listen-address", "public"},
-		{"datadir", "/var/fdb/data/$ID"}, {"logdir", "/var/fdb/log"}, {"class", classOf(start.Group)},
-		{"locality-instance_id", start.ID}, {"locality-zoneid", "$(USHER_NODE_NAME)"}, {"locality-machineid", "$(USHER_NODE_NAME)"},
+		{"command", "/usr/bin/fdbserver"},
+		{"cluster-file", "/var/fdb/cluster/fdb.cluster"},
+		{"public-address", "$(USHER_POD_IP):$ID"},
+		{"listen-address", "public"},
+		{"datadir", "/var/fdb/data/$ID"},
+		{"logdir", "/var/fdb/log"},
+		{"class", classOf(start.Group)},
+		{"locality-instance_id", start.ID},
+		{"locality-zoneid", "$(USHER_NODE_NAME)"},
+		{"locality-machineid", "$(USHER_NODE_NAME)"},
 	} {
 		fmt.Fprintf(&conf, "%s = %s\n", line[0], line[1])
 	}
 	return []corev1.EnvVar{
-		{Name: "USHER_POD_IP", ValueFrom: field("status.podIP")}, {Name: "USHER_NODE_NAME", ValueFrom: field("spec.nodeName")},
+		{Name: "USHER_POD_IP", ValueFrom: field("status.podIP")},
+		{Name: "USHER_NODE_NAME", ValueFrom: field("spec.nodeName")},
 		{Name: "FDB_MONITOR_CONF", Value: conf.String()},
 	}
 }
