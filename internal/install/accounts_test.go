@@ -76,6 +76,7 @@ func TestAccountsAreLimited(t *testing.T) {
 	for role, account := range map[string]string{
 		"usher-agent": "guards-agent:usher-agent", "usher-manager": "guards:usher-manager", "usher-lost-nodes": "guards:usher-manager",
 		"usher-maintenance": "guards:usher-manager", "usher-replacements": "guards:usher-manager", "usher-member-sets": "guards:usher-manager",
+		"usher-cluster-files": "guards:usher-manager",
 	} {
 		for _, rule := range roles[role].Rules {
 			if !slices.ContainsFunc(rule.Verbs, func(verb string) bool { return !slices.Contains([]string{"get", "list", "watch"}, verb) }) {

@@ -18,20 +18,20 @@ import (
 func TestWhoMayWriteAMemberSet(t *testing.T) {
 	rights := []string{
 		"pods create", "pods delete", "persistentvolumeclaims create", "persistentvolumeclaims delete", "services create", "services delete",
-		"usher.sh/evictionpolicies create", "usher.sh/evictionpolicies update",
+		"usher.sh/evictionpolicies create", "usher.sh/evictionpolicies update", "configmaps create", "configmaps update",
 	}
 	if missing := memberSetRefused(t, rights, ""); missing != "" {
 		t.Errorf("with all rights: %s", missing)
 	}
 	for _, lacks := range rights {
-		verb, resource := strings.Fields(lacks)[1], strings.TrimSuffix(strings.TrimPrefix(strings.Fields(lacks)[0], "usher.sh/"), "ies")
-		if message := memberSetRefused(t, rights, lacks); !strings.Contains(message, verb) || !strings.Contains(message, resource) {
+		verb, resource := strings.Fields(lacks)[1], strings.TrimSuffix(strings.TrimSuffix(strings.TrimPrefix(strings.Fields(lacks)[0], "usher.sh/"), "ies"), "s")
+		if message := memberSetRefused(t, rights, lacks); !strings.Contains(message, verb) || !strings.Contains(strings.ToLower(message), resource) {
 			t.Errorf("without %s: %q", lacks, message)
 		}
 	}
 }
 
-// memberSetRefused is the message by which a MemberSet of someone with these rights but one is refused; "": it is not.
+// memberSetRefused is the message by which a MemberSet of FoundationDB of someone with these rights but one is refused; "": it is not.
 func memberSetRefused(t *testing.T, rights []string, lacks string) string {
 	t.Helper()
 	join := func(between string) func(a, b ref.Val) ref.Val {
@@ -43,7 +43,7 @@ func memberSetRefused(t *testing.T, rights []string, lacks string) string {
 		return cel.Function(name, cel.MemberOverload(name, []*cel.Type{cel.StringType, cel.StringType}, cel.StringType, cel.BinaryBinding(add)))
 	}
 	env, err := cel.NewEnv(
-		cel.Variable("request", cel.MapType(cel.StringType, cel.StringType)), cel.Variable("authorizer", cel.StringType),
+		cel.Variable("request", cel.MapType(cel.StringType, cel.StringType)), cel.Variable("authorizer", cel.StringType), cel.Variable("object", cel.DynType),
 		step("group", join("/")), step("resource", join("/")), step("check", join(" ")), step("namespace", func(a, _ ref.Val) ref.Val { return a }),
 		cel.Function("allowed", cel.MemberOverload("allowed", []*cel.Type{cel.StringType}, cel.BoolType, cel.UnaryBinding(func(asked ref.Val) ref.Val {
 			for _, right := range rights {
@@ -59,7 +59,8 @@ func memberSetRefused(t *testing.T, rights []string, lacks string) string {
 		t.Fatal(err)
 	}
 	for _, validation := range admissionPolicy(t, "usher-member-sets").Spec.Validations {
-		if evaluated(t, env, validation.Expression, map[string]any{"authorizer": "", "request": map[string]string{"namespace": "shop"}}) != true {
+		foundationDB := map[string]any{"spec": map[string]any{"system": map[string]any{"foundationdb": map[string]any{}}}}
+		if evaluated(t, env, validation.Expression, map[string]any{"authorizer": "", "request": map[string]string{"namespace": "shop"}, "object": foundationDB}) != true {
 			return validation.Message
 		}
 	}

@@ -81,12 +81,9 @@ func (c *cluster) Empty(ctx context.Context, member system.Member) (missing stri
 	if len(processes) > 0 && !excluded(processes) {
 		return c.close(ctx, v, member, processes)
 	}
-	if why := c.needed(v, member); why != "" {
-		return why, nil
-	}
 	why := c.keeps(v, member, processes)
-	if why == "" {
-		return "", nil
+	if why == "" || c.needed(v, member) != "" { // nothing is left to do, or its data is still to be waited for
+		return why, nil
 	}
 	if unsettled := v.Unsettled(0); unsettled != "" {
 		return unsettled, nil

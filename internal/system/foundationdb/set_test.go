@@ -1,0 +1,119 @@
+package foundationdb
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"usher.sh/usher/api/v1alpha1"
+	"usher.sh/usher/internal/memberset"
+)
+
+var (
+	storageGroup = &v1alpha1.MemberGroup{Name: "disks", Role: "foundationdb-storage"}
+	logGroup     = &v1alpha1.MemberGroup{Name: "log", Role: "own"}
+)
+
+func TestClassOf(t *testing.T) {
+	for _, test := range []struct{ name, role, want string }{
+		{"disks", "foundationdb-storage", "storage"},
+		{"log", "own", "log"},
+		{"coordinator", "foundationdb-stateless", "coordinator"},
+		{"proxies", "foundationdb-stateless", "stateless"},
+		{"disks", "own", ""},
+	} {
+		if got := classOf(&v1alpha1.MemberGroup{Name: test.name, Role: test.role}); got != test.want {
+			t.Errorf("group %s of role %s is of class %q, want %q", test.name, test.role, got, test.want)
+		}
+	}
+}
+
+func TestAccepts(t *testing.T) {
+	for name, test := range map[string]struct {
+		version string
+		group   *v1alpha1.MemberGroup
+		want    string
+	}{
+		"all is well":        {"7.3.63", storageGroup, ""},
+		"no class":           {"7.3.63", &v1alpha1.MemberGroup{Name: "disks", Role: "own"}, "name it as one of coordinator, storage"},
+		"a version too old":  {"7.1.41", storageGroup, "7.1.41 does not exclude processes by their instance_id"},
+		"a faulty later one": {"7.3.25", storageGroup, "7.3.25 does not exclude processes by their instance_id"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			err := accepts(&v1alpha1.System{FoundationDB: &v1alpha1.FoundationDB{Version: test.version}}, test.group)
+			if (err == nil) != (test.want == "") || err != nil && !strings.Contains(err.Error(), test.want) {
+				t.Errorf("%v", err)
+			}
+		})
+	}
+}
+
+func TestBegin(t *testing.T) {
+	one := func(id, ip, zone string, g *v1alpha1.MemberGroup) memberset.Candidate {
+		return memberset.Candidate{ID: id, IP: ip, Zone: zone, Group: g}
+	}
+	stateless, coordinator := &v1alpha1.MemberGroup{Name: "stateless"}, &v1alpha1.MemberGroup{Name: "coordinator"}
+	for name, test := range map[string]struct {
+		redundancy v1alpha1.Redundancy
+		first      []memberset.Candidate
+		want       string
+	}{
+		"one is enough": {
+			v1alpha1.RedundancySingle,
+			[]memberset.Candidate{one("a", "10.0.0.1", "n1", storageGroup), one("b", "10.0.0.2", "n2", storageGroup)},
+			"my_db_1234:1234@10.0.0.1:4500\n",
+		},
+		"the best class first, and each on another node": {
+			v1alpha1.RedundancyDouble, []memberset.Candidate{
+				one("a", "10.0.0.1", "n1", stateless), one("b", "10.0.0.2", "n2", logGroup), one("c", "10.0.0.3", "n3", storageGroup),
+				one("d", "10.0.0.4", "n3", storageGroup), one("e", "10.0.0.5", "n5", coordinator), one("f", "10.0.0.6", "n6", storageGroup),
+			}, "my_db_1234:1234@10.0.0.5:4500,10.0.0.3:4500,10.0.0.6:4500\n",
+		},
+		"too few nodes": {
+			v1alpha1.RedundancyDouble, []memberset.Candidate{
+				one("a", "10.0.0.1", "n1", storageGroup), one("b", "10.0.0.2", "n2", storageGroup), one("c", "10.0.0.3", "n2", storageGroup), one("d", "10.0.0.4", "n4", stateless),
+			}, "3 coordinators on as many nodes are needed for redundancy double, of the classes coordinator, storage, log, transaction, unset, and there are 2",
+		},
+		"IPv6": {v1alpha1.RedundancySingle, []memberset.Candidate{one("a", "fd00::1", "n1", storageGroup)}, "the IP of pod a is fd00::1, and Usher runs FoundationDB on IPv4"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			set := &v1alpha1.MemberSet{ObjectMeta: metav1.ObjectMeta{Name: "my-db", UID: "12-34"}}
+			set.Spec.System.FoundationDB = &v1alpha1.FoundationDB{Redundancy: test.redundancy}
+			file, missing := begin(set, test.first)
+			if diff := cmp.Diff(test.want, file+missing); diff != "" {
+				t.Error(diff)
+			}
+			if file != "" && description(file) != "my_db_1234" {
+				t.Errorf("the description is %q", description(file))
+			}
+		})
+	}
+}
+
+func TestEnvironment(t *testing.T) {
+	env := environment(nil, nil, &memberset.Start{ID: "db-disks-1", Group: &v1alpha1.MemberGroup{Name: "disks", Role: "foundationdb-storage", MembersPerPod: 2}})
+	if names := []string{env[0].Name, env[1].Name, env[2].Name}; !cmp.Equal(names, []string{"USHER_POD_IP", "USHER_NODE_NAME", "FDB_MONITOR_CONF"}) {
+		t.Errorf("the variables, in the order in which they refer to each other, are %v", names)
+	}
+	want := `[general]
+restart-delay = 5
+[fdbserver.4500]
+[fdbserver.4501]
+[fdbserver]
+command = /usr/bin/fdbserver
+cluster-file = /var/fdb/cluster/fdb.cluster
+public-address = $(USHER_POD_IP):$ID
+listen-address = public
+datadir = /var/fdb/data/$ID
+logdir = /var/fdb/log
+class = storage
+locality-instance_id = db-disks-1
+locality-zoneid = $(USHER_NODE_NAME)
+locality-machineid = $(USHER_NODE_NAME)
+`
+	if diff := cmp.Diff(want, env[2].Value); diff != "" {
+		t.Error(diff)
+	}
+}
