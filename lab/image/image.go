@@ -24,8 +24,9 @@ const Program = "/workload"
 
 // File is a program of the host to be put into an image.
 type File struct {
-	From string // path on the host; a static binary, as the image holds no libraries
-	To   string // absolute path in the image
+	From   string // path on the host; a static binary, as the image holds no libraries
+	To     string // absolute path in the image
+	Linked bool   // it may ask for a loader and libraries: those are in the image as well
 }
 
 // Spec says what an image is.
@@ -90,7 +91,7 @@ func layerOf(files []File) ([]byte, error) {
 		if !path.IsAbs(file.To) {
 			return nil, fmt.Errorf("putting %s into the image: %q is not an absolute path", file.From, file.To)
 		}
-		if err := checkStatic(file.From); err != nil {
+		if err := checkStatic(file.From); err != nil && !file.Linked {
 			return nil, err
 		}
 		body, err := os.ReadFile(file.From)

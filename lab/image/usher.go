@@ -41,9 +41,9 @@ func (u Usher) Compile(ctx context.Context, out string) error {
 	})
 }
 
-// Pack puts a program that Compile has built into the archive at the path out.
-func (u Usher) Pack(program, out string) error {
-	return WriteFile(out, Spec{Name: u.Name, User: usherUser, Entry: File{From: program, To: "/usher"}})
+// Pack puts a program that Compile has built into the archive at the path out, with further files.
+func (u Usher) Pack(program, out string, files ...File) error {
+	return WriteFile(out, Spec{Name: u.Name, User: usherUser, Entry: File{From: program, To: "/usher"}, Files: files})
 }
 
 // stamps are what the linker writes into a release: which it is, and its image.

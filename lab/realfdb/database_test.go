@@ -1,0 +1,253 @@
+package realfdb
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"text/template"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"usher.sh/usher/lab/image"
+	"usher.sh/usher/lab/testlab"
+)
+
+const (
+	setName          = "fdb"
+	managerNamespace = "usher-system"
+	volumesEach      = 3 // of a node: one that was used stays, and is not used again
+)
+
+// database is a MemberSet of FoundationDB.
+type database struct {
+	lab       *testlab.Lab
+	namespace string
+	fdbcli    string
+	program   string // usher
+}
+
+var setObjects = template.Must(template.New("set").Parse(`
+apiVersion: usher.sh/v1alpha1
+kind: MemberSet
+metadata: {name: fdb}
+spec:
+  system:
+    foundationdb:
+      clusterFile: {configMap: {name: fdb-config, key: cluster-file}}
+      version: 7.3.79
+      redundancy: double
+      waits: {excludeAfterRecovery: 5s, includeAfterRecovery: 10s, missing: 2m}
+  evidence: {timeout: 30s, maxAge: 60s}
+  faultDomainKey: kubernetes.io/hostname
+  groups:
+{{- range .Groups}}
+  - name: {{.Name}}
+    role: foundationdb-{{.Name}}
+    replicas: {{.Replicas}}
+    template: {metadata: {labels: {app: fdb, class: {{.Name}}}}, spec: {{.Pod}}}
+    volumeClaimTemplates:
+    - {name: data, spec: {accessModes: [ReadWriteOnce], storageClassName: {{$.Class}}, resources: {requests: {storage: 1Gi}}}}
+{{- end}}
+`))
+
+type group struct {
+	Name     string
+	Replicas int
+	Pod      string
+}
+
+// start is the shell line of the documentation, with little memory.
+const start = `until [ -s /var/fdb/config/cluster-file ]; do sleep 1; done
+[ -s /var/fdb/cluster/fdb.cluster ] || cp /var/fdb/config/cluster-file /var/fdb/cluster/fdb.cluster
+{ echo "$FDB_MONITOR_CONF"; echo "memory = 1GiB"; echo "cache-memory = 32MiB"; } > /var/fdb/cluster/fdbmonitor.conf
+exec /usr/bin/fdbmonitor --conffile /var/fdb/cluster/fdbmonitor.conf --lockfile /var/fdb/cluster/fdbmonitor.lock`
+
+// install runs managers that have fdbcli, and gives them the right to the cluster file.
+func (d *database) install(t *testing.T) {
+	t.Helper()
+	t.Cleanup(func() { d.usher(t, "uninstall") })
+	d.usher(t, "install", "--member-sets", "--image", image.UsherName, "--timeout", "10m")
+	d.kubectl(t, "", "patch", "deployment", "usher-manager", "-n", managerNamespace, "--type=json", "-p", `[
+		{"op": "add", "path": "/spec/template/spec/containers/0/args/-", "value": "--fdbcli=/usr/bin/fdbcli"},
+		{"op": "add", "path": "/spec/template/spec/volumes", "value": [{"name": "tmp", "emptyDir": {}}]},
+		{"op": "add", "path": "/spec/template/spec/containers/0/volumeMounts", "value": [{"name": "tmp", "mountPath": "/tmp"}]},
+		{"op": "replace", "path": "/spec/template/spec/containers/0/resources/limits/memory", "value": "768Mi"}]`)
+	d.kubectl(t, "", "rollout", "status", "deployment/usher-manager", "-n", managerNamespace, "--timeout=10m")
+	d.kubectl(t, "", "create", "rolebinding", "usher-cluster-files", "--clusterrole=usher-cluster-files", "--serviceaccount="+managerNamespace+":usher-manager")
+	class := &storagev1.StorageClass{
+		ObjectMeta: metav1.ObjectMeta{Name: d.namespace}, Provisioner: "kubernetes.io/no-provisioner", VolumeBindingMode: new(storagev1.VolumeBindingWaitForFirstConsumer),
+	}
+	if _, err := d.lab.Client().StorageV1().StorageClasses().Create(t.Context(), class, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = d.lab.Client().StorageV1().StorageClasses().Delete(context.WithoutCancel(t.Context()), class.Name, metav1.DeleteOptions{})
+	})
+}
+
+// volumes makes folders of the machine volumes of one node.
+func (d *database) volumes(t *testing.T, node string) {
+	t.Helper()
+	all := d.lab.Client().CoreV1().PersistentVolumes()
+	for i := range volumesEach {
+		volume := &corev1.PersistentVolume{
+			ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("%s-%s-%d", d.namespace, node, i)},
+			Spec: corev1.PersistentVolumeSpec{
+				AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}, Capacity: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")},
+				StorageClassName: d.namespace, PersistentVolumeReclaimPolicy: corev1.PersistentVolumeReclaimDelete,
+				PersistentVolumeSource: corev1.PersistentVolumeSource{HostPath: &corev1.HostPathVolumeSource{
+					Path: filepath.Join(d.lab.Cluster().Dir, "volumes", d.namespace, fmt.Sprintf("%s-%d", node, i)), Type: new(corev1.HostPathDirectoryOrCreate),
+				}},
+				NodeAffinity: &corev1.VolumeNodeAffinity{Required: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{
+					MatchExpressions: []corev1.NodeSelectorRequirement{{Key: corev1.LabelHostname, Operator: corev1.NodeSelectorOpIn, Values: []string{node}}},
+				}}}},
+			},
+		}
+		if _, err := all.Create(t.Context(), volume, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = all.Delete(context.WithoutCancel(t.Context()), volume.Name, metav1.DeleteOptions{}) })
+	}
+}
+
+// apply makes the set.
+func (d *database) apply(t *testing.T) {
+	t.Helper()
+	var text bytes.Buffer
+	groups := []group{{"storage", 5, d.pod(t, "storage")}, {"log", 3, d.pod(t, "log")}}
+	if err := setObjects.Execute(&text, map[string]any{"Groups": groups, "Class": d.namespace}); err != nil {
+		t.Fatal(err)
+	}
+	d.kubectl(t, text.String(), "apply", "-f", "-")
+}
+
+// pod is that of a member, of which there is one of its class on a node.
+func (d *database) pod(t *testing.T, class string) string {
+	t.Helper()
+	spec := testlab.RealPod(t)
+	spec.Affinity = &corev1.Affinity{PodAntiAffinity: &corev1.PodAntiAffinity{RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{{
+		TopologyKey: corev1.LabelHostname, LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "fdb", "class": class}},
+	}}}}
+	c := &spec.Containers[0]
+	c.Name, c.Command, c.Args, c.ReadinessProbe = "foundationdb", []string{"/bin/sh", "-c"}, []string{start}, nil
+	c.Env = []corev1.EnvVar{{Name: "PATH", Value: "/bin:/usr/bin"}}
+	c.VolumeMounts = []corev1.VolumeMount{
+		{Name: "data", MountPath: "/var/fdb/data"}, {Name: "log", MountPath: "/var/fdb/log"}, {Name: "cluster", MountPath: "/var/fdb/cluster"},
+		{Name: "config", MountPath: "/var/fdb/config"},
+	}
+	empty := corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}
+	spec.Volumes = []corev1.Volume{{Name: "log", VolumeSource: empty}, {Name: "cluster", VolumeSource: empty}, {Name: "config", VolumeSource: corev1.VolumeSource{
+		ConfigMap: &corev1.ConfigMapVolumeSource{LocalObjectReference: corev1.LocalObjectReference{Name: "fdb-config"}, Optional: new(true)},
+	}}}
+	text, err := json.Marshal(spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// isReady waits until the set has as many members, and says that it is complete.
+func (d *database) isReady(t *testing.T, members int) {
+	t.Helper()
+	d.kubectl(t, "", "wait", "--for=condition=Ready", "--timeout=15m", "memberset/"+setName)
+	d.kubectl(t, "", "wait", fmt.Sprintf("--for=jsonpath={.status.memberCount}=%d", members), "--timeout=1m", "memberset/"+setName)
+}
+
+// clusterFile is what the ConfigMap has.
+func (d *database) clusterFile(t *testing.T) string {
+	t.Helper()
+	found, err := d.lab.Client().CoreV1().ConfigMaps(d.namespace).Get(t.Context(), "fdb-config", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return found.Data["cluster-file"]
+}
+
+// ask runs a command of fdbcli by the ConfigMap.
+func (d *database) ask(t *testing.T, command string) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "fdb.cluster")
+	if err := os.WriteFile(file, []byte(d.clusterFile(t)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	out, err := exec.CommandContext(t.Context(), d.fdbcli, "-C", file, "--no-status", "--timeout", "60", "--exec", command).CombinedOutput()
+	if err != nil {
+		t.Fatalf("%s: %v: %s", command, err, out)
+	}
+	return string(out)
+}
+
+// coordinator is a storage member that is one.
+func (d *database) coordinator(t *testing.T) string {
+	t.Helper()
+	file := d.clusterFile(t)
+	pods, err := d.lab.Client().CoreV1().Pods(d.namespace).List(t.Context(), metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := slices.IndexFunc(pods.Items, func(p corev1.Pod) bool {
+		return p.Labels["class"] == "storage" && strings.Contains(file, p.Status.PodIP+":")
+	})
+	if at < 0 {
+		t.Fatalf("no storage member is a coordinator of %s", file)
+	}
+	return pods.Items[at].Name
+}
+
+// replace has a person ask for the replacement of a storage member, and waits for it.
+func (d *database) replace(t *testing.T, id string) {
+	t.Helper()
+	d.kubectl(t, fmt.Sprintf(`
+apiVersion: usher.sh/v1alpha1
+kind: ReplacementRequest
+metadata: {name: %[1]s}
+spec:
+  requester: test.usher.sh/realfdb
+  source: {kind: EvictionPolicy, name: fdb}
+  member: {role: foundationdb-storage, id: %[1]s}
+`, id), "create", "-f", "-")
+	d.kubectl(t, "", "wait", "--for=condition=Ready", "--timeout=15m", "replacementrequest/"+id)
+}
+
+// drop ends the set.
+func (d *database) drop(t *testing.T) {
+	t.Helper()
+	if t.Failed() {
+		t.Log(d.kubectl(t, "", "get", "memberset,evictionpolicy,replacementrequest,pods,pvc,configmap", "-o", "wide"))
+		t.Log(d.kubectl(t, "", "get", "memberset,replacementrequest,evictionpolicy", "-o", "yaml"))
+		t.Log(d.kubectl(t, "", "logs", "deployment/usher-manager", "-n", managerNamespace, "--tail=60"))
+	}
+	d.kubectl(t, "", "delete", "memberset", setName, "--timeout=5m")
+}
+
+func (d *database) usher(t *testing.T, args ...string) {
+	t.Helper()
+	run(t, exec.CommandContext(context.WithoutCancel(t.Context()), d.program, append([]string{"--kubeconfig", d.lab.Kubeconfig()}, args...)...))
+}
+
+func (d *database) kubectl(t *testing.T, input string, args ...string) string {
+	t.Helper()
+	args = append([]string{"--kubeconfig", d.lab.Kubeconfig(), "-n", d.namespace}, args...)
+	cmd := exec.CommandContext(context.WithoutCancel(t.Context()), d.lab.Binary(t, "kubectl"), args...)
+	cmd.Stdin = strings.NewReader(input)
+	return run(t, cmd)
+}
+
+func run(t *testing.T, cmd *exec.Cmd) string {
+	t.Helper()
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%s: %v\n%s", strings.Join(cmd.Args, " "), err, out)
+	}
+	return string(out)
+}
