@@ -20,9 +20,15 @@ func (d *decision) spread(g *group) {
 			d.act(Action{Kind: Mark, Member: m.ID, Request: d.request(m, surplusRequest(m.ID), g.Role)})
 		}
 	}
+	first := d.Kind.forms() && d.status.Formed == nil
+	if first && len(d.Set.Status.Members) > 0 {
+		return
+	}
 	last := d.lastNumber(g)
 	for _, node := range nodes {
-		if slices.ContainsFunc(d.status.Members, func(m v1alpha1.SetMember) bool { return m.Group == g.Name && m.ForNode == node }) {
+		if slices.ContainsFunc(d.status.Members, func(m v1alpha1.SetMember) bool {
+			return m.Group == g.Name && m.ForNode == node && (m.Removal == nil || m.Removal.Step != v1alpha1.RemovalRemoved)
+		}) {
 			continue
 		}
 		if len(d.status.Members) >= mostMembers {
@@ -31,7 +37,7 @@ func (d *decision) spread(g *group) {
 		}
 		last++
 		d.status.Members = append(d.status.Members, v1alpha1.SetMember{
-			ID: d.idOf(g.Name, last), Group: g.Name, State: v1alpha1.MemberJoining, StartTime: d.stamp(), ForNode: node, Shape: d.shapeOf(g),
+			ID: d.idOf(g.Name, last), Group: g.Name, State: v1alpha1.MemberJoining, First: first, StartTime: d.stamp(), ForNode: node, Shape: d.shapeOf(g),
 		})
 	}
 }

@@ -138,6 +138,7 @@ func (d *database) pod(t *testing.T, class string) string {
 	spec.Affinity = &corev1.Affinity{PodAntiAffinity: &corev1.PodAntiAffinity{RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{{
 		TopologyKey: corev1.LabelHostname, LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "fdb", "class": class}},
 	}}}}
+	spec.ShareProcessNamespace = new(true) // what fdbmonitor starts ends at once where that is process 1
 	c := &spec.Containers[0]
 	c.Name, c.Command, c.Args, c.ReadinessProbe = "foundationdb", []string{"/bin/sh", "-c"}, []string{start}, nil
 	c.Env = []corev1.EnvVar{{Name: "PATH", Value: "/bin:/usr/bin"}}
@@ -159,7 +160,7 @@ func (d *database) pod(t *testing.T, class string) string {
 // isReady waits until the set has as many members, and says that it is complete.
 func (d *database) isReady(t *testing.T, members int) {
 	t.Helper()
-	d.kubectl(t, "", "wait", "--for=condition=Ready", "--timeout=15m", "memberset/"+setName)
+	d.kubectl(t, "", "wait", "--for=condition=Ready", "--timeout=6m", "memberset/"+setName)
 	d.kubectl(t, "", "wait", fmt.Sprintf("--for=jsonpath={.status.memberCount}=%d", members), "--timeout=1m", "memberset/"+setName)
 }
 
@@ -225,6 +226,7 @@ func (d *database) drop(t *testing.T) {
 	if t.Failed() {
 		t.Log(d.kubectl(t, "", "get", "memberset,evictionpolicy,replacementrequest,pods,pvc,configmap", "-o", "wide"))
 		t.Log(d.kubectl(t, "", "get", "memberset,replacementrequest,evictionpolicy", "-o", "yaml"))
+		t.Log(d.kubectl(t, "", "logs", "-l", "app=fdb", "--tail=12", "--prefix"))
 		t.Log(d.kubectl(t, "", "logs", "deployment/usher-manager", "-n", managerNamespace, "--tail=60"))
 	}
 	d.kubectl(t, "", "delete", "memberset", setName, "--timeout=5m")

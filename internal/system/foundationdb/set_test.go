@@ -93,7 +93,7 @@ func TestBegin(t *testing.T) {
 }
 
 func TestEnvironment(t *testing.T) {
-	env := environment(nil, nil, &memberset.Start{ID: "db-disks-1", Group: &v1alpha1.MemberGroup{Name: "disks", Role: "foundationdb-storage", MembersPerPod: 2}})
+	env := environment(nil, nil, &memberset.Start{ID: "db-disks-1", Group: storageGroup, Processes: 2})
 	if names := []string{env[0].Name, env[1].Name, env[2].Name}; !cmp.Equal(names, []string{"USHER_POD_IP", "USHER_NODE_NAME", "FDB_MONITOR_CONF"}) {
 		t.Errorf("the variables, in the order in which they refer to each other, are %v", names)
 	}
