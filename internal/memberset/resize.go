@@ -11,7 +11,6 @@ import (
 // Limits of the status, as its schema has them.
 const (
 	mostMembers    = 500
-	mostAvoided    = 16
 	mostBlockers   = 32
 	mostSelected   = 16 // labels of a node selector
 	mostCrashLoops = 8
@@ -112,7 +111,6 @@ func (d *decision) grow(g *group, missing int) {
 		return
 	}
 	last := d.lastNumber(g)
-	avoid := d.avoided(g)
 	for range missing {
 		if len(d.status.Members) >= mostMembers {
 			d.block(tooManyMembers())
@@ -120,21 +118,43 @@ func (d *decision) grow(g *group, missing int) {
 		}
 		last++
 		d.status.Members = append(d.status.Members, v1alpha1.SetMember{
-			ID: d.idOf(g.Name, last), Group: g.Name, State: v1alpha1.MemberJoining, First: first, StartTime: d.stamp(), AvoidNodes: avoid, Shape: d.shapeOf(g),
+			ID: d.idOf(g.Name, last), Group: g.Name, State: v1alpha1.MemberJoining, First: first, StartTime: d.stamp(), AvoidNodes: d.avoided(g), Shape: d.shapeOf(g),
 		})
 	}
 }
 
-// avoided are the nodes of the members that those that are made now may be successors of.
+// avoided is the node of the member that the next one is the successor of: the last that was marked of those that have none that joins. Where each avoided the nodes of
+// all that are marked, many that are replaced at once would leave none.
 func (d *decision) avoided(g *group) []string {
-	var nodes []string
+	var last *v1alpha1.SetMember
 	for i := range d.status.Members {
-		if m := &d.status.Members[i]; m.Group == g.Name && m.Removal != nil && m.Node != "" && !slices.Contains(nodes, m.Node) {
-			nodes = append(nodes, m.Node)
+		m := &d.status.Members[i]
+		if m.Group != g.Name || m.Removal == nil || m.Node == "" || d.succeeded(m) {
+			continue
+		}
+		if last == nil || last.Removal.StartTime.Before(&m.Removal.StartTime) {
+			last = m
 		}
 	}
-	slices.Sort(nodes)
-	return nodes[:min(len(nodes), mostAvoided)]
+	if last == nil {
+		return nil
+	}
+	return []string{last.Node}
+}
+
+// succeeded reports whether as many members of its group that join avoid the node of a marked one as are marked there.
+func (d *decision) succeeded(m *v1alpha1.SetMember) bool {
+	marked, join := 0, 0
+	for i := range d.status.Members {
+		switch other := &d.status.Members[i]; {
+		case other.Group != m.Group:
+		case other.Removal != nil && other.Node == m.Node:
+			marked++
+		case joining(other) && slices.Contains(other.AvoidNodes, m.Node):
+			join++
+		}
+	}
+	return join >= marked
 }
 
 // shrink marks as many of those that are counted. A request that is there already is one for a member that is gone on with without it.

@@ -1,6 +1,9 @@
 package memberset
 
-import "testing"
+import (
+	"slices"
+	"testing"
+)
 
 // What a set waits for has the member's name in it.
 func TestWhatAMemberWaitsForIsNamed(t *testing.T) {
@@ -53,5 +56,26 @@ func TestLeavesFirst(t *testing.T) {
 				t.Errorf("it leaves first: %t", got)
 			}
 		})
+	}
+}
+
+// Each successor avoids the node of one member that is marked, so that members that are replaced at once leave nodes for them.
+func TestManySuccessorsAvoidOneNodeEach(t *testing.T) {
+	w := formed(t, plain, 3)
+	for i, id := range w.ids() {
+		w.podNamed(id).Node = w.nodes[i]
+		w.mark(id)
+	}
+	w.step(-1)
+	var avoided []string
+	for i := range w.in.Set.Status.Members {
+		avoided = append(avoided, w.in.Set.Status.Members[i].AvoidNodes...)
+	}
+	if slices.Sort(avoided); !slices.Equal(avoided, w.nodes[:3]) {
+		t.Errorf("they avoid %v", avoided)
+	}
+	w.mark(w.ids()[5]) // one that was made in their place
+	if w.step(-1); len(w.in.Set.Status.Members[6].AvoidNodes) != 0 {
+		t.Errorf("the successor of one that is on no node avoids %v", w.in.Set.Status.Members[6].AvoidNodes)
 	}
 }

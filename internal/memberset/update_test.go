@@ -296,6 +296,7 @@ func TestAMemberKeepsItsShape(t *testing.T) {
 // A member that never did its work has nothing to lose: its pod is made anew at once, so that a template that could not start can be corrected.
 func TestAMemberThatJoinsIsMadeAnewAtOnce(t *testing.T) {
 	w := formed(t, plain, 2)
+	w.podNamed("kv-member-1").Zone, w.podNamed("kv-member-2").Zone = "z1", "z2"
 	w.group().Replicas = new(int32(4))
 	for range 4 { // their pods are made, and never Ready
 		w.step(-1)

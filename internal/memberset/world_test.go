@@ -85,7 +85,7 @@ func newWorld(kind Kind, replicas int32, fail func(string, ...any)) *world {
 		}}},
 	}
 	w := &world{
-		in: Input{Set: set, Kind: kind}, fail: fail, clock: noon, nodes: []string{"n1", "n2", "n3", "n4", "n5", "n6", "n7", "n8", "n9"}, lost: map[string]bool{}, given: map[string]bool{},
+		in: Input{Set: set, Kind: kind}, fail: fail, clock: noon, nodes: []string{"n1", "n2", "n3", "n4", "n5", "n6"}, lost: map[string]bool{}, given: map[string]bool{},
 		avoided: map[string][]string{}, permits: map[string]bool{}, cordoned: map[string]bool{}, disks: map[string]*disk{},
 	}
 	w.in.List.Unread = "no endpoint answers"
