@@ -46,6 +46,7 @@ const (
 	NotRead           Reason = "NotRead"
 	DepartureNotKnown Reason = "DepartureNotKnown"
 	UpdateWaits       Reason = "UpdateWaits"
+	Suspended         Reason = "Suspended"
 	UpdateDisabled    Reason = "UpdateDisabled"
 	RemovalWaits      Reason = "RemovalWaits"
 	RemovalDisabled   Reason = "RemovalDisabled"

@@ -16,6 +16,10 @@ func changedBeforeFormed(id, why string, set *v1alpha1.MemberSet) Blocker {
 	}
 }
 
+func suspended() Blocker {
+	return Blocker{Reason: Suspended, Message: "spec.suspend is set, and nothing is done", Remedy: "set spec.suspend to false"}
+}
+
 func awaitsReplacements(id, why string, most int) Blocker {
 	return Blocker{
 		Reason: UpdateWaits, Message: fmt.Sprintf("member %s is to be replaced (%s) once fewer than %d are being replaced", id, why, most),

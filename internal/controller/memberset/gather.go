@@ -81,13 +81,6 @@ func (l *look) of() []client.ListOption {
 	return []client.ListOption{client.InNamespace(l.set.Namespace), client.MatchingLabels{v1alpha1.MemberSetLabel: l.set.Name}}
 }
 
-// object is what is known of one that carries the set's label.
-func (l *look) object(o client.Object) memberset.Object {
-	return memberset.Object{
-		Name: o.GetName(), UID: o.GetUID(), Member: o.GetLabels()[v1alpha1.MemberIDLabel], Ours: metav1.IsControlledBy(o, l.set), Terminating: o.GetDeletionTimestamp() != nil,
-	}
-}
-
 func (r *reconciler) pods(ctx context.Context, l *look) error {
 	var pods corev1.PodList
 	if err := r.live.List(ctx, &pods, l.of()...); err != nil {
@@ -96,19 +89,7 @@ func (r *reconciler) pods(ctx context.Context, l *look) error {
 	l.members = membersOf(l.set, pods.Items)
 	for i := range pods.Items {
 		pod := &pods.Items[i]
-		p := memberset.Pod{
-			Object: l.object(pod), Version: pod.ResourceVersion, Node: pod.Spec.NodeName, IP: pod.Status.PodIP, Finished: pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed,
-			Made: pod.Annotations[memberset.TemplateHashAnnotation], OnEviction: pod.Annotations[v1alpha1.OnEvictionAnnotation], Labels: pod.Labels, Annotations: pod.Annotations, Spec: &pod.Spec,
-			Ended: text.Line(strings.TrimSpace(pod.Status.Reason + " " + pod.Status.Message)), Created: pod.CreationTimestamp.Time,
-		}
-		for _, c := range pod.Status.Conditions {
-			switch {
-			case c.Type == corev1.PodReady:
-				p.Ready = c.Status == corev1.ConditionTrue
-			case c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse:
-				p.Unscheduled = text.Line(c.Message)
-			}
-		}
+		p := memberset.PodOf(l.set, pod)
 		if p.Node != "" {
 			if err := r.place(ctx, l.set, &p); err != nil {
 				return err
@@ -193,8 +174,7 @@ func (r *reconciler) claims(ctx context.Context, l *look) error {
 	pinning(l)
 	for i := range claims.Items {
 		claim := &claims.Items[i]
-		c := memberset.Claim{Object: l.object(claim), Volume: claim.Spec.VolumeName, Made: claim.Annotations[memberset.TemplateHashAnnotation]}
-		c.Ours = claim.Annotations[memberset.SetUIDAnnotation] == string(l.set.UID)
+		c := memberset.ClaimOf(l.set, claim)
 		if c.Volume != "" && l.leaves(claim.Name) {
 			if err := r.volume(ctx, claim, &c); err != nil {
 				return err
@@ -247,7 +227,7 @@ func (r *reconciler) services(ctx context.Context, l *look) error {
 		return fmt.Errorf("listing Services: %w", err)
 	}
 	for i := range services.Items {
-		l.in.Services = append(l.in.Services, l.object(&services.Items[i]))
+		l.in.Services = append(l.in.Services, memberset.ObjectOf(l.set, &services.Items[i]))
 	}
 	return nil
 }
@@ -269,7 +249,7 @@ func (r *reconciler) file(ctx context.Context, l *look) error {
 	case err != nil:
 		return fmt.Errorf("reading ConfigMap %s: %w", key.Name, err)
 	}
-	l.in.File = &memberset.File{Object: l.object(&found), Version: found.ResourceVersion, Content: found.Data[key.Key]}
+	l.in.File = &memberset.File{Object: memberset.ObjectOf(l.set, &found), Version: found.ResourceVersion, Content: found.Data[key.Key]}
 	l.in.File.Ours = found.Annotations[memberset.SetUIDAnnotation] == string(l.set.UID)
 	return nil
 }
@@ -284,11 +264,7 @@ func (r *reconciler) requests(ctx context.Context, l *look) error {
 		if q.Spec.Source.Name != l.set.Name {
 			continue
 		}
-		phase := replacement.ProgressOf(&q.Status).Phase
-		l.in.Requests = append(l.in.Requests, memberset.Request{
-			Name: q.Name, UID: q.UID, Role: q.Spec.Member.Role, Member: q.Spec.Member.ID, Own: q.Spec.Requester == memberset.Requester,
-			Deleted: q.DeletionTimestamp != nil, Over: q.Status.Over(), Removing: phase == replacement.Removing,
-		})
+		l.in.Requests = append(l.in.Requests, memberset.RequestOf(q, replacement.ProgressOf(&q.Status).Phase == replacement.Removing))
 	}
 	return nil
 }

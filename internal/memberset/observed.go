@@ -1,0 +1,51 @@
+package memberset
+
+import (
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"usher.sh/usher/api/v1alpha1"
+	"usher.sh/usher/internal/text"
+)
+
+// ObjectOf is what is known of an object that carries the set's label.
+func ObjectOf(set *v1alpha1.MemberSet, o metav1.Object) Object {
+	return Object{
+		Name: o.GetName(), UID: o.GetUID(), Member: o.GetLabels()[v1alpha1.MemberIDLabel], Ours: metav1.IsControlledBy(o, set), Terminating: o.GetDeletionTimestamp() != nil,
+	}
+}
+
+// PodOf is what a pod says itself.
+func PodOf(set *v1alpha1.MemberSet, pod *corev1.Pod) Pod {
+	p := Pod{
+		Object: ObjectOf(set, pod), Version: pod.ResourceVersion, Node: pod.Spec.NodeName, IP: pod.Status.PodIP, Finished: pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed,
+		Made: pod.Annotations[TemplateHashAnnotation], OnEviction: pod.Annotations[v1alpha1.OnEvictionAnnotation], Labels: pod.Labels, Annotations: pod.Annotations, Spec: &pod.Spec,
+		Ended: text.Line(strings.TrimSpace(pod.Status.Reason + " " + pod.Status.Message)), Created: pod.CreationTimestamp.Time,
+	}
+	for _, c := range pod.Status.Conditions {
+		switch {
+		case c.Type == corev1.PodReady:
+			p.Ready = c.Status == corev1.ConditionTrue
+		case c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse:
+			p.Unscheduled = text.Line(c.Message)
+		}
+	}
+	return p
+}
+
+// ClaimOf is what a claim says itself. No set owns claims: its own are those that were made for it.
+func ClaimOf(set *v1alpha1.MemberSet, claim *corev1.PersistentVolumeClaim) Claim {
+	c := Claim{Object: ObjectOf(set, claim), Volume: claim.Spec.VolumeName, Made: claim.Annotations[TemplateHashAnnotation]}
+	c.Ours = claim.Annotations[SetUIDAnnotation] == string(set.UID)
+	return c
+}
+
+// RequestOf is what a ReplacementRequest says. Removing: it has its permit, and waits for the member to go.
+func RequestOf(q *v1alpha1.ReplacementRequest, removing bool) Request {
+	return Request{
+		Name: q.Name, UID: q.UID, Role: q.Spec.Member.Role, Member: q.Spec.Member.ID, Own: q.Spec.Requester == Requester,
+		Deleted: q.DeletionTimestamp != nil, Over: q.Status.Over(), Removing: removing,
+	}
+}
