@@ -50,7 +50,7 @@ func TestBadUsage(t *testing.T) {
 		{"dry run of what", []string{"drain", "a", "--dry-run=maybe"}, "--dry-run=maybe is not known: it can be none, client, server"},
 		{"output", []string{"drain", "a", "-o", "yaml"}, "--output=yaml is not known: it can be text, json"},
 		{"all that is wrong", []string{"drain", "a", "--surge=x", "--wait=y"}, "--wait=y is not known"},
-		{"plan output", []string{"plan", "a", "-o", "yaml"}, "--output=yaml is not known"},
+		{"plan output", []string{"plan", "a", "-o", "wide"}, "--output=wide is not known: it can be text, json, yaml"},
 		{"no pod", []string{"why"}, "name a pod or what owns pods"},
 		{"a type alone", []string{"why", "deploy", "-l", "a=b"}, "-l selects pods by their labels"},
 		{"names and labels of pods", []string{"why", "a", "-l", "a=b"}, "-l selects pods by their labels"},

@@ -11,7 +11,6 @@ import (
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
-	"usher.sh/usher/api/v1alpha1"
 	"usher.sh/usher/internal/cli/show"
 	"usher.sh/usher/internal/drain"
 	"usher.sh/usher/internal/sim"
@@ -26,14 +25,17 @@ The plan runs the code of usher drain over a simulated future of the cluster. Ho
 replacements take to become ready is learned from the pods that are there.
 
 With -f and a NodeMaintenance in the file, it says how the drain of that would go, of
-the nodes that it selects now. With -f and a dump the cluster is read from the file,
-without any connection:
+the nodes that it selects now. With -f and a MemberSet, it says what applying that would
+do: which members would be replaced and why, whose pods would be made anew and in which
+batches, how many pods there would be at once, and what of the namespace's ResourceQuotas
+they would use. With -f and a dump the cluster is read from the file, without any
+connection:
 
   kubectl get nodes,pods,pdb,deploy,rs,sts,ds,rc,jobs,hpa,pvc,volumeattachments -A -o yaml > dump.yaml
   usher plan worker-1 -f dump.yaml --ignore-daemonsets
 
-Exit codes: 0 it would drain, 1 wrong usage or no access, 2 it would be blocked,
-3 the deadline would pass.`
+Exit codes: 0 it would drain, or be done, 1 wrong usage or no access, 2 it would be
+blocked, or exceed a ResourceQuota, 3 the deadline would pass.`
 
 // planOptions is what `usher plan` was asked for.
 type planOptions struct {
@@ -43,7 +45,7 @@ type planOptions struct {
 	config *genericclioptions.ConfigFlags
 	dump   string
 	output string
-	wanted *v1alpha1.NodeMaintenance // what the file has, nil where it is a dump
+	file   planFile // empty where the file is a dump
 
 	nodes []string
 	typed typed // as a drain
@@ -52,8 +54,8 @@ type planOptions struct {
 func newPlanCommand(name string, config *genericclioptions.ConfigFlags, streams genericiooptions.IOStreams) *cobra.Command {
 	o := &planOptions{IOStreams: streams, config: config}
 	cmd := &cobra.Command{
-		Use:   "plan NODE… | -l SELECTOR",
-		Short: "Say how a drain would go",
+		Use:   "plan NODE… | -l SELECTOR | -f FILE",
+		Short: "Say how a drain would go, or what a MemberSet would do",
 		Long:  planLong,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := o.Complete(name, cmd, args); err != nil {
@@ -68,8 +70,8 @@ func newPlanCommand(name string, config *genericclioptions.ConfigFlags, streams 
 	fs := cmd.Flags()
 	fs.SortFlags = false
 	o.add(fs)
-	fs.StringVarP(&o.dump, "filename", "f", "", "A NodeMaintenance, or a dump of the cluster's objects, YAML or JSON; - is standard input.")
-	fs.StringVarP(&o.output, "output", "o", "text", "text or json.")
+	fs.StringVarP(&o.dump, "filename", "f", "", "A MemberSet, a NodeMaintenance, or a dump of the cluster's objects, YAML or JSON; - is standard input.")
+	fs.StringVarP(&o.output, "output", "o", "text", "text, json or yaml.")
 	return cmd
 }
 
@@ -77,28 +79,39 @@ func newPlanCommand(name string, config *genericclioptions.ConfigFlags, streams 
 func (o *planOptions) Complete(name string, cmd *cobra.Command, args []string) error {
 	o.typed = typed{command: name + " drain", args: args, flags: cmd.Flags(), others: commandsOf(cmd), foreign: []string{"filename", "output"}}
 	var err error
-	if o.wanted, err = maintenanceIn(o.dump); err != nil {
+	if o.file, o.In, err = planFileIn(o.In, o.dump); err != nil {
 		return err
 	}
-	if o.wanted == nil {
-		o.nodes, err = nodeArgs(args, o.selector)
-		return err
+	named, file := len(args) > 0 || o.selector != "", o.dump
+	if file == "-" {
+		file = "standard input"
 	}
-	if len(args) > 0 || o.selector != "" {
-		return fmt.Errorf("%s has a NodeMaintenance, which says which nodes: give none", o.dump)
+	switch {
+	case o.file.maintenance != nil && named:
+		return fmt.Errorf("%s has a NodeMaintenance, which says which nodes: give none", file)
+	case o.file.set != nil && named:
+		return fmt.Errorf("%s has a MemberSet, for which no nodes are drained: give none", file)
+	case o.file.maintenance != nil, o.file.set != nil:
+		o.dump = ""
+		return nil
+	case o.file.other != "" && !named:
+		return fmt.Errorf("%s has a %s: a plan is for a MemberSet or a NodeMaintenance, or for nodes, which are named, and a dump of a cluster", file, o.file.other)
 	}
-	o.dump = ""
-	return nil
+	o.nodes, err = nodeArgs(args, o.selector)
+	return err
 }
 
 // Validate says what is wrong with the flags.
 func (o *planOptions) Validate() error {
 	_, err := o.request(time.Now())
-	return errors.Join(o.validate(), oneOf("--output", o.output, "text", "json"), err)
+	return errors.Join(o.validate(), oneOf("--output", o.output, "text", "json", "yaml"), err)
 }
 
 // Run prints the plan.
 func (o *planOptions) Run(ctx context.Context) error {
+	if o.file.set != nil {
+		return o.runSet(ctx)
+	}
 	cluster, err := readCluster(ctx, o.config, o.IOStreams, o.typed.others, o.dump)
 	if err != nil {
 		return err
@@ -113,8 +126,8 @@ func (o *planOptions) Run(ctx context.Context) error {
 
 // planned is the drain that is asked for, by flags or by a maintenance.
 func (o *planOptions) planned(view snapshot.View) (drain.Request, error) {
-	if o.wanted != nil {
-		return planOfMaintenance(o.wanted, view)
+	if o.file.maintenance != nil {
+		return planOfMaintenance(o.file.maintenance, view)
 	}
 	req, err := o.request(view.Now)
 	if err != nil {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"k8s.io/cli-runtime/pkg/genericiooptions"
+	"sigs.k8s.io/yaml"
 
 	"usher.sh/usher/internal/cli/show"
 	"usher.sh/usher/internal/drain"
@@ -20,7 +21,8 @@ type printer struct {
 	out  *show.Quiet
 	err  *show.Quiet
 	term terminal
-	json *show.JSON // nil unless -o json
+	json *show.JSON // nil unless -o json, or yaml
+	yaml bool       // of a page: its JSON as YAML
 
 	commands show.Commands // how to type those that advice names
 
@@ -30,7 +32,7 @@ type printer struct {
 
 func newVoice(streams genericiooptions.IOStreams, output string, commands show.Commands) *printer {
 	v := &printer{commands: commands, out: &show.Quiet{Out: streams.Out}, err: &show.Quiet{Out: streams.ErrOut}, term: terminalOf(streams.Out)}
-	if output == "json" {
+	if v.yaml = output == "yaml"; v.yaml || output == "json" {
 		v.json, v.term = show.NewJSON(v.out), terminal{}
 	}
 	return v
@@ -143,7 +145,7 @@ func (v *printer) objections(found []drain.Blocker, now time.Time, accept string
 	v.blockers(found, now)
 }
 
-// page prints something that is not a stream of events: one JSON object, or lines.
+// page prints something that is not a stream of events: one object as JSON or YAML, or lines.
 func (v *printer) page(object func() ([]byte, error), lines func(width int, paint show.Paint) []string) error {
 	if v.json == nil {
 		v.say(lines(v.term.textWidth(), v.paint())...)
@@ -153,6 +155,11 @@ func (v *printer) page(object func() ([]byte, error), lines func(width int, pain
 	if err != nil {
 		return fmt.Errorf("printing JSON: %w", err)
 	}
-	fmt.Fprintf(v.out, "%s\n", text)
+	if v.yaml {
+		if text, err = yaml.JSONToYAML(text); err != nil {
+			return fmt.Errorf("printing YAML: %w", err)
+		}
+	}
+	fmt.Fprintln(v.out, strings.TrimSuffix(string(text), "\n"))
 	return v.out.Err()
 }
