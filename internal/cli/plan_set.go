@@ -66,7 +66,10 @@ func (o *planOptions) lookAtSet(ctx context.Context) (*setLook, error) {
 	}
 	kind, known := all.Kind(&set.Spec.System)
 	if !known || kind.Set == nil {
-		return nil, fmt.Errorf("spec.system of MemberSet %s names no system whose members can be run: etcd or kubernetes", l.Name)
+		return nil, fmt.Errorf("spec.system of MemberSet %s names no system whose members can be run: etcd, foundationdb or kubernetes", l.Name)
+	}
+	if kind.Set.Empties || kind.Set.File != nil {
+		return nil, fmt.Errorf("what a MemberSet of %s would do cannot be foretold yet: its members are emptied before they go, and a plan does not ask how long that takes", kind.Name)
 	}
 	l.prospect.Input = memberset.Input{Set: set, Kind: *kind.Set}
 	if err := l.roles(); err != nil {
