@@ -61,7 +61,7 @@ type RecreationTerms struct {
 
 // ReplacementTerms say how members are replaced that are not as their group says.
 type ReplacementTerms struct {
-	// MaxInFlight is how many members may be marked and not have been replaced yet, whoever marked them, so that another is marked. Default: no limit.
+	// MaxInFlight is how many members may be marked and still be there, whoever marked them: so many more pods there are at once. Default: no limit.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	MaxInFlight *int32 `json:"maxInFlight,omitempty"`

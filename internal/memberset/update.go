@@ -134,10 +134,10 @@ func (d *decision) asked(m *v1alpha1.SetMember) bool {
 	return slices.ContainsFunc(d.Requests, func(q Request) bool { return !q.Over && q.Name == outdatedRequest(m.ID) })
 }
 
-// inFlight is how many members are marked, whoever marked them, and wait for those that take their place, or until their data is there.
+// inFlight is how many members are marked, whoever marked them, and are there beside those that take their place: for as many more there has to be room.
 func (d *decision) inFlight() (n int) {
 	for i := range d.status.Members {
-		if r := d.status.Members[i].Removal; r != nil && (r.Step == v1alpha1.RemovalGrowing || r.Step == v1alpha1.RemovalEmptying) {
+		if r := d.status.Members[i].Removal; r != nil && r.Step != v1alpha1.RemovalRemoved && r.Step != v1alpha1.RemovalRefilling {
 			n++
 		}
 	}
