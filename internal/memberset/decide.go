@@ -10,7 +10,7 @@ import (
 
 // Decide says what is done next for a set.
 func Decide(in Input) Result {
-	d := decision{Input: &in, status: *in.Set.Status.DeepCopy()}
+	d := decision{Input: &in, index: newIndex(&in), status: *in.Set.Status.DeepCopy()}
 	d.status.ObservedGeneration, d.status.System = in.Set.Generation, in.Kind.Name
 	d.blockers = slices.Clone(in.Unread)
 	var invalid []Blocker
@@ -44,6 +44,7 @@ func (r *Result) Refused(all []Blocker) v1alpha1.MemberSetStatus {
 
 type decision struct {
 	*Input
+	index
 
 	groups   []group
 	status   v1alpha1.MemberSetStatus
@@ -78,6 +79,7 @@ func (d *decision) plan() {
 		return
 	}
 	d.mark()
+	d.disown()
 	d.form()
 	d.follow()
 	d.publish()
@@ -110,8 +112,12 @@ func (d *decision) restore() {
 
 // stray blocks where members are there that the status does not know: it was lost, and what is left must not be taken for nothing.
 func (d *decision) stray() {
+	known := map[string]bool{}
+	for i := range d.status.Members {
+		known[d.status.Members[i].ID] = true
+	}
 	for i := range d.Pods {
-		if p := &d.Pods[i]; p.Ours && d.member(p.Name) == nil && !p.Terminating {
+		if p := &d.Pods[i]; p.Ours && !known[p.Name] && !p.Terminating {
 			d.block(memberUnknown(p.Name, d.Set.Name))
 		}
 	}
@@ -163,11 +169,10 @@ func (d *decision) member(id string) *v1alpha1.SetMember {
 
 // pod is the member's; nil: there is none, or one that is not the set's.
 func (d *decision) pod(id string) *Pod {
-	at := slices.IndexFunc(d.Pods, func(p Pod) bool { return p.Name == id && p.Ours })
-	if at < 0 {
-		return nil
+	if p, foreign := d.podOf(id); !foreign {
+		return p
 	}
-	return &d.Pods[at]
+	return nil
 }
 
 func (d *decision) group(name string) *group {

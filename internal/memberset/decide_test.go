@@ -139,7 +139,7 @@ func TestWhoseAnEntryIs(t *testing.T) {
 			if !test.formed {
 				w.in.Set.Status.Formed = nil
 			}
-			d := decision{Input: &w.in, status: w.in.Set.Status}
+			d := decision{Input: &w.in, index: newIndex(&w.in), status: w.in.Set.Status}
 			d.groups, _ = groupsOf(w.in.Set, &w.in.Kind)
 			e := Entry{Name: test.is}
 			e.Addresses = []string{test.at}

@@ -36,6 +36,9 @@ func (d *decision) keep(m *v1alpha1.SetMember) {
 		d.block(notListed(m.ID, d.Set))
 		return
 	}
+	if p == nil && d.status.Formed == nil && d.Kind.Lists && !d.firstEquipped() {
+		return
+	}
 	if p == nil {
 		d.act(Action{Kind: MakePod, Member: m.ID, Pod: d.newPod(g, m)})
 	} else if joining(m) || !p.Ready {
@@ -49,52 +52,61 @@ const remakeAfter = time.Minute
 
 // podOf is the pod of a member's name; foreign: it is not the set's.
 func (d *decision) podOf(id string) (p *Pod, foreign bool) {
-	at := slices.IndexFunc(d.Pods, func(p Pod) bool { return p.Name == id })
-	if at < 0 {
+	place := at(d.pods, id)
+	if place < 0 {
 		return nil, false
 	}
-	return &d.Pods[at], !d.Pods[at].Ours
+	return &d.Pods[place], !d.Pods[place].Ours
 }
 
 // equip makes the Service and the claims that a member lacks, and reports whether it has them.
 func (d *decision) equip(g *group, m *v1alpha1.SetMember) bool {
 	has := true
 	if hasService(m) {
-		at := slices.IndexFunc(d.Services, func(s Object) bool { return s.Name == m.ID })
+		place := at(d.services, m.ID)
 		switch {
-		case at < 0:
+		case place < 0:
 			d.act(Action{Kind: MakeService, Member: m.ID, Service: d.newService(m)})
 			has = false
-		case !d.Services[at].Ours:
+		case !d.Services[place].Ours:
 			d.block(notOurs("Service", m.ID, d.Set))
 			has = false
 		}
 	}
 	for i := range g.claims {
 		name := claimName(g.claims[i].Name, m.ID)
-		at := slices.IndexFunc(d.Claims, func(c Claim) bool { return c.Name == name })
+		place := at(d.claims, name)
 		switch {
-		case at < 0 && d.Kind.Lists && d.began(m) && !slices.Contains(m.Shape.Claims, g.claims[i].Name):
+		case place < 0 && d.Kind.Lists && d.began(m) && !slices.Contains(m.Shape.Claims, g.claims[i].Name):
 			d.block(claimAdded(name, m.ID, d.Set))
 			has = false
-		case at < 0 && d.Kind.Lists && d.began(m):
+		case place < 0 && d.Kind.Lists && d.began(m):
 			d.block(claimMissing(name, m.ID, d.Set, d.status.Formed != nil))
 			has = false
-		case at < 0 && d.Kind.Lists && d.status.Formed != nil && d.listUnread() != "":
+		case place < 0 && d.Kind.Lists && d.status.Formed != nil && d.listUnread() != "":
 			d.block(listNotKnown(d.listUnread()))
 			has = false
-		case at < 0:
+		case place < 0:
 			d.act(Action{Kind: MakeClaim, Member: m.ID, Claim: d.newClaim(&g.claims[i], m)})
 			has = false
-		case !d.Claims[at].Ours:
+		case !d.Claims[place].Ours:
 			d.block(notOurs("claim", name, d.Set))
 			has = false
-		case d.Claims[at].Terminating:
+		case d.Claims[place].Terminating:
 			d.block(claimTerminates(name, d.Set.Namespace))
 			has = false
 		}
 	}
 	return has
+}
+
+// firstEquipped reports whether all that form the system have their claims. None starts before: a quorum may form it without the others, and a claim that is missing
+// from then on is one that was lost.
+func (d *decision) firstEquipped() bool {
+	return !slices.ContainsFunc(d.status.Members, func(m v1alpha1.SetMember) bool {
+		g := d.group(m.Group)
+		return m.First && g != nil && slices.ContainsFunc(g.claims, func(c claimTemplate) bool { return at(d.claims, claimName(c.Name, m.ID)) < 0 })
+	})
 }
 
 // began reports whether a member may have written to its disk: with an empty one under its id it has forgotten what it voted for. The first members may have formed

@@ -23,13 +23,36 @@ func (d *decision) mark() {
 		q := d.requestFor(m)
 		switch {
 		case leaving(m) && (q != nil && q.Removing || !d.untouched(m)):
-			if q != nil { // where the one by which it goes is gone, another takes its place
-				m.Removal.Request, m.Removal.RequestUID = q.Name, q.UID
-			}
+			d.stand(m, q)
 		case q == nil:
 			m.Removal = d.unmarked(m)
 		case m.Removal == nil || m.Removal.RequestUID != q.UID || m.Removal.Step == v1alpha1.RemovalRefilling || leaving(m): // its request was taken back in the moment in which it was to go
 			m.Removal = d.marked(m, q)
+		}
+	}
+}
+
+// stand has a request stand for a member that is being removed, since its pod goes by what that lets: another one where that which let it go was taken away with its
+// finalizer, and the set's own where there is none.
+func (d *decision) stand(m *v1alpha1.SetMember, q *Request) {
+	switch g := d.group(m.Group); {
+	case q != nil:
+		m.Removal.Request, m.Removal.RequestUID = q.Name, q.UID
+	case g != nil && !slices.ContainsFunc(d.requestsOf[m.ID], func(i int) bool { return !d.Requests[i].Over }):
+		d.act(Action{Kind: Mark, Member: m.ID, Request: d.request(m, surplusRequest(m.ID), g.Role)})
+	}
+}
+
+// disown takes back what the set has asked for itself of members of a role that their group does not have any more: their policy has no such member.
+func (d *decision) disown() {
+	for i := range d.Requests {
+		q := &d.Requests[i]
+		m := d.member(q.Member)
+		if m == nil || !q.Own || q.Over || q.Deleted || leaving(m) {
+			continue
+		}
+		if g := d.group(m.Group); g != nil && q.Role != g.Role {
+			d.act(Action{Kind: Unmark, Member: m.ID, Name: q.Name, UID: q.UID})
 		}
 	}
 }
@@ -43,9 +66,9 @@ func (d *decision) untouched(m *v1alpha1.SetMember) bool {
 // requestFor is the one that stands for a member: of several the one that may remove it, or else the one that is noted already, or else the first by name.
 func (d *decision) requestFor(m *v1alpha1.SetMember) *Request {
 	var found *Request
-	for i := range d.Requests {
+	for _, i := range d.requestsOf[m.ID] {
 		q := &d.Requests[i]
-		if q.Member != m.ID || q.Over || q.Deleted && !q.Removing {
+		if q.Over || q.Deleted && !q.Removing {
 			continue
 		}
 		if found == nil || cmp.Or(-compare(q.Removing, found.Removing), -compare(noted(m, q), noted(m, found)), strings.Compare(q.Name, found.Name)) < 0 {
@@ -277,8 +300,8 @@ func (d *decision) nextStep(m *v1alpha1.SetMember) v1alpha1.MemberRemovalStep {
 	return v1alpha1.RemovalReplaced
 }
 
-// dispensable reports whether a member's group has as many members that do their work as it is to have, without those that are marked. One that never did its
-// work is dispensable in any case. A list that is changed for one member is not changed for another at the same time.
+// dispensable reports whether a member's group has as many members that do their work as it is to have, without those that are marked. Without a list, which the rules
+// of a role go by, they do it now, but where the marked one does not either. One that never did its work is dispensable in any case. A list that is changed for one member is not changed for another at the same time.
 func (d *decision) dispensable(m *v1alpha1.SetMember) bool {
 	g := d.group(m.Group)
 	switch {
@@ -289,7 +312,7 @@ func (d *decision) dispensable(m *v1alpha1.SetMember) bool {
 	case d.Kind.Lists && len(d.counted(m.Group, joining)) > 0:
 		return false
 	}
-	return len(d.counted(m.Group, whole)) >= int(d.wanted(g.MemberGroup))
+	return len(d.counted(m.Group, func(o *v1alpha1.SetMember) bool { return whole(o) && (d.Kind.Lists || !d.works(m) || d.works(o)) })) >= int(d.wanted(g.MemberGroup))
 }
 
 // leavesFirst reports whether a member that is lost leaves before another is taken in, since its system takes in none while it is on the list. What it asks for

@@ -50,7 +50,7 @@ func TestLeavesFirst(t *testing.T) {
 			w := formed(t, listing, 3)
 			w.in.List.Entries[0].Healthy = false
 			test.given(w)
-			d := decision{Input: &w.in, status: w.in.Set.Status}
+			d := decision{Input: &w.in, index: newIndex(&w.in), status: w.in.Set.Status}
 			d.groups, _ = groupsOf(w.in.Set, &w.in.Kind)
 			if got := d.leavesFirst(&d.status.Members[0]); got != test.want {
 				t.Errorf("it leaves first: %t", got)

@@ -47,9 +47,9 @@ func (d *decision) misshapen(g *group, m *v1alpha1.SetMember) string {
 
 // misclaimed says which of a member's claims is not as its group says; "": none. A claim that does not say what it was made of is taken for what it should be.
 func (d *decision) misclaimed(g *group, m *v1alpha1.SetMember) string {
-	for i := range d.Claims {
+	for _, i := range d.claimsOf[m.ID] {
 		c := &d.Claims[i]
-		if c.Member != m.ID || !c.Ours || c.Made == "" {
+		if !c.Ours || c.Made == "" {
 			continue
 		}
 		at := slices.IndexFunc(g.claims, func(t claimTemplate) bool { return claimName(t.Name, m.ID) == c.Name })

@@ -106,7 +106,9 @@ func (d *decision) setConditions(complete bool) {
 	}
 }
 
-// Rests reports whether a status says that nothing is under way.
+// Rests reports whether a status says that nothing is under way. What stalls a set need not stop the members that join or leave.
 func Rests(status *v1alpha1.MemberSetStatus) bool {
-	return meta.IsStatusConditionFalse(status.Conditions, v1alpha1.ConditionReconciling)
+	changes := slices.ContainsFunc(status.Groups, func(g v1alpha1.MemberGroupStatus) bool { return g.JoiningCount > 0 || g.MarkedCount > 0 })
+	return meta.IsStatusConditionFalse(status.Conditions, v1alpha1.ConditionReconciling) &&
+		(!changes || !meta.IsStatusConditionTrue(status.Conditions, v1alpha1.ConditionStalled))
 }

@@ -106,8 +106,8 @@ func (d *decision) unmarkCurrent(m *v1alpha1.SetMember, why string) {
 
 // unmarkNamed takes back the set's own request of the name, for a member of which nothing is removed yet.
 func (d *decision) unmarkNamed(m *v1alpha1.SetMember, name string) {
-	for i := range d.Requests {
-		if q := &d.Requests[i]; q.Own && !q.Over && !q.Deleted && q.Member == m.ID && q.Name == name {
+	for _, i := range d.requestsOf[m.ID] {
+		if q := &d.Requests[i]; q.Own && !q.Over && !q.Deleted && q.Name == name {
 			d.act(Action{Kind: Unmark, Member: m.ID, Name: q.Name, UID: q.UID})
 		}
 	}
@@ -131,7 +131,7 @@ func (d *decision) markOutdated(g *group, m *v1alpha1.SetMember, why string) {
 
 // asked reports whether a request for the member is there, whatever has become of it, that the set would make.
 func (d *decision) asked(m *v1alpha1.SetMember) bool {
-	return slices.ContainsFunc(d.Requests, func(q Request) bool { return !q.Over && q.Name == outdatedRequest(m.ID) })
+	return slices.ContainsFunc(d.requestsOf[m.ID], func(i int) bool { return !d.Requests[i].Over && d.Requests[i].Name == outdatedRequest(m.ID) })
 }
 
 // inFlight is how many members are marked, whoever marked them, and are there beside those that take their place: for as many more there has to be room.

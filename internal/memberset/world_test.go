@@ -198,7 +198,7 @@ func (w *world) carryOut(a *Action) {
 		w.disks[a.Member].excluded = false
 	case Mark:
 		if !slices.ContainsFunc(w.in.Requests, func(q Request) bool { return q.Name == a.Request.Name && !q.Over }) {
-			w.in.Requests = append(w.in.Requests, Request{Name: a.Request.Name, UID: w.uid(), Member: a.Member, Own: true})
+			w.in.Requests = append(w.in.Requests, Request{Name: a.Request.Name, UID: w.uid(), Role: a.Request.Spec.Member.Role, Member: a.Member, Own: true})
 		}
 	case Unmark:
 		for i := range w.in.Requests {
