@@ -14,6 +14,7 @@ import (
 	"usher.sh/usher/api/v1alpha1"
 	"usher.sh/usher/internal/eviction"
 	"usher.sh/usher/internal/memberset"
+	"usher.sh/usher/internal/policycache"
 	"usher.sh/usher/internal/replacement"
 )
 
@@ -60,7 +61,24 @@ func (r *reconciler) markedBy(ctx context.Context, l *look, set *v1alpha1.Member
 		return err
 	}
 	l.judged(input)
+	if reported(input.Evidence, l.in.Member.ID) == replacement.No && r.unlisted(ctx, set, l.in.Member.ID) {
+		l.in.Delegated.Marked.Fresh = true
+	}
 	return nil
+}
+
+// unlisted reports whether the list of the set's own system, as a quorum has it now, is without a member. Who was taken off it by others is not missed any more, and
+// rules that ask what its system says of it would hold it for ever.
+func (r *reconciler) unlisted(ctx context.Context, set *v1alpha1.MemberSet, id string) bool {
+	source := policycache.SetSource(set)
+	kind, known := r.Gatherer.Observer.Kind(source)
+	if !known || kind.Set == nil || !kind.Set.Lists || set.Status.Formed == nil {
+		return false
+	}
+	listing, err := r.Gatherer.Observer.List(ctx, source)
+	return err == nil && listing.Cluster == set.Status.Formed.Cluster && !slices.ContainsFunc(listing.Entries, func(e memberset.Entry) bool {
+		return e.Name == id || e.Name == "" // which has not started, and may be anyone's
+	})
 }
 
 // permitOfMarked takes a permit as given where there is no policy that could take note of it, which its set makes anew: but only for what its set goes on with in
