@@ -77,12 +77,15 @@ func (c *Cluster) Members(ctx context.Context, url string) (etcd.Membership, err
 func (c *Cluster) describe(v voter) etcd.Member {
 	m := c.byID(v.id)
 	if m == nil {
-		return etcd.Member{ID: v.id, Name: c.gone[v.id], PeerURLs: []string{PeerURL(c.gone[v.id])}, ClientURLs: []string{URL(c.gone[v.id])}, Learner: v.learner}
+		return etcd.Member{ID: v.id, Name: c.gone[v.id], PeerURLs: []string{c.peerURL(c.gone[v.id])}, ClientURLs: []string{URL(c.gone[v.id])}, Learner: v.learner}
+	}
+	if !m.started && m.named {
+		return etcd.Member{ID: v.id, Name: m.name, PeerURLs: []string{c.peerURL(m.name)}, Learner: v.learner}
 	}
 	if !m.started {
-		return etcd.Member{ID: v.id, PeerURLs: []string{PeerURL(m.name)}, Learner: v.learner}
+		return etcd.Member{ID: v.id, PeerURLs: []string{c.peerURL(m.name)}, Learner: v.learner}
 	}
-	return etcd.Member{ID: v.id, Name: m.name, PeerURLs: []string{PeerURL(m.name)}, ClientURLs: []string{URL(m.name)}, Learner: v.learner}
+	return etcd.Member{ID: v.id, Name: m.name, PeerURLs: []string{c.peerURL(m.name)}, ClientURLs: []string{URL(m.name)}, Learner: v.learner}
 }
 
 // Status implements etcd.API.

@@ -24,6 +24,7 @@ type Cluster struct {
 	writes  []write
 	faults  map[string]Fault
 	added   int
+	domain  string // of peer URLs
 }
 
 // write is a value that a client has sent; acknowledged is set once the client has got the answer.
@@ -61,6 +62,7 @@ type member struct {
 	hidden  bool // Usher does not reach it, its peers do
 	slow    int  // entries that it takes in one Tick; 0: any number
 	started bool
+	named   bool // the configuration has its name, since it is one of those that form the cluster
 	leaving bool // its removal is proposed
 }
 
@@ -72,7 +74,7 @@ type voter struct {
 
 // New makes a cluster whose members have started and elected the first one.
 func New(names ...string) *Cluster {
-	c := &Cluster{gone: map[uint64]string{}, faults: map[string]Fault{}}
+	c := Empty(domain)
 	var config []voter
 	for _, name := range names {
 		m := c.create(name)
@@ -86,6 +88,11 @@ func New(names ...string) *Cluster {
 	c.elect()
 	c.replicate()
 	return c
+}
+
+// Empty makes a cluster that has no member yet: those that Form it are the first. Hosts of peers are names in a domain.
+func Empty(domain string) *Cluster {
+	return &Cluster{gone: map[uint64]string{}, faults: map[string]Fault{}, domain: domain, configs: [][]voter{nil}}
 }
 
 // create makes a member of a name. Each that is added has an id of its own, even under a name that was there before.
@@ -112,8 +119,14 @@ func (c *Cluster) Endpoints() []string {
 // URL is the client URL of a member.
 func URL(name string) string { return "http://" + name + ":2379" }
 
-// PeerURL is the peer URL of a member, and of its successor of the same name: that of a pod of StatefulSet and Service etcd in namespace db.
-func PeerURL(name string) string { return "http://" + name + ".etcd.db.svc:2380" }
+// domain is that of pods of StatefulSet and Service etcd in namespace db.
+const domain = "etcd.db.svc"
+
+// PeerURL is the peer URL of a member of a cluster that New has made, and of its successor of the same name.
+func PeerURL(name string) string { return "http://" + name + "." + domain + ":2380" }
+
+// peerURL is the peer URL of a member, and of its successor of the same name.
+func (c *Cluster) peerURL(name string) string { return "http://" + name + "." + c.domain + ":2380" }
 
 func (c *Cluster) byName(name string) *member {
 	i := slices.IndexFunc(c.members, func(m *member) bool { return m.name == name })

@@ -35,6 +35,10 @@ func newObject(k kind) client.Object {
 		return &api.EvictionRequest{}
 	case replaces:
 		return &v1alpha1.ReplacementRequest{}
+	case memberSets:
+		return &v1alpha1.MemberSet{}
+	case services:
+		return &corev1.Service{}
 	case claims:
 		return &corev1.PersistentVolumeClaim{}
 	case volumes:

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"usher.sh/usher/api/v1alpha1"
 	"usher.sh/usher/internal/snapshot"
 )
 
@@ -35,10 +36,19 @@ func (c *connection) List(ctx context.Context, into client.ObjectList, o ...clie
 
 func (c *connection) Create(ctx context.Context, object client.Object, _ ...client.CreateOption) error {
 	c.replica.checkRepair(object)
+	if k := kindOf(object); k == services || k == claims { // which are not watched
+		ctx = context.WithValue(ctx, unwokenKey, false)
+	}
 	return c.write(ctx, "create", whole, object, func() error {
-		created := duplicate(object)
+		created, s := duplicate(object), c.replica.world.setSite()
+		if s != nil {
+			s.accept(created)
+		}
 		if err := c.replica.world.store.create(created); err != nil {
 			return err
+		}
+		if s != nil {
+			s.made(created)
 		}
 		fill(object, created)
 		return nil
@@ -71,7 +81,7 @@ func (c *connection) Delete(ctx context.Context, object client.Object, options .
 			return apierrors.NewConflict(schema.GroupResource{Resource: string(k)}, key.Name, errModified)
 		}
 		if before.GetDeletionTimestamp() == nil && k == claims {
-			w.checkClaimGoes(key)
+			w.checkClaimGoes(ctx, key)
 		}
 		w.store.remove(before)
 		return nil
@@ -124,6 +134,12 @@ func (c *connection) merge(ctx context.Context, object client.Object, patch clie
 		if err != nil {
 			return err
 		}
+		if set, ok := changed.(*v1alpha1.MemberSet); ok {
+			w.setSite().wrote(set, lookedSince(ctx))
+		}
+		if kindOf(object) == policies && p == whole && w.setSite() != nil {
+			w.relax()
+		}
 		w.note("  wrote %s", body)
 		fill(object, changed)
 		return nil
@@ -175,6 +191,9 @@ func (c *connection) write(ctx context.Context, verb string, p part, object clie
 		c.replica.world.fail("DRYRUN", "%s: a dry run writes: %s", c.replica.name, label)
 	}
 	c.replica.unwoken(ctx, label)
+	if item, ok := ctx.Value(workKey).(work); ok && item.controller == setController && c.replica.world.setSite() != nil {
+		c.replica.world.setSite().writes++
+	}
 	return c.replica.call(ctx, label, canBeLate, effect)
 }
 

@@ -44,6 +44,9 @@ func (w *world) cluster() []option {
 
 // progress is the next thing that happens to a member's pod by itself, nil if that is nothing.
 func (w *world) progress(p planned) func() {
+	if s := w.setSite(); s != nil {
+		return s.progress(p)
+	}
 	pod := w.store.pod(p.pod)
 	ghost, haunted := w.ghosts[p.pod]
 	switch {
@@ -180,6 +183,9 @@ func (w *world) run(p planned) {
 	if w.expelled(p.pod) {
 		w.note("kubelet: the process of %s ends at once: its member was removed", p.pod)
 		w.crashed[p.pod] = true
+		if s := w.setSite(); s != nil {
+			s.retries[p.pod] = true
+		}
 		w.probe(p.pod)
 		return
 	}
@@ -205,6 +211,11 @@ func (w *world) probe(name string) {
 	ready := corev1.ConditionFalse
 	if w.podLives[name] == runs && !w.crashed[name] && !w.lost(name) {
 		ready = corev1.ConditionTrue
+	}
+	if s := w.setSite(); s != nil {
+		if s.served[name] = s.serves(name); !s.served[name] || pod.Spec.NodeName == "" {
+			ready = corev1.ConditionFalse
+		}
 	}
 	pod = duplicate(pod)
 	if w.podLives[name] == runs {

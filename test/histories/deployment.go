@@ -40,11 +40,17 @@ func (w *world) inDeployment(role string) bool {
 func (w *world) operates(role string) bool { return w.operator != nil && w.operator.role == role }
 
 // replaceable reports whether there is something by which a member gets a successor.
-func (w *world) replaceable(pod string) bool { return w.inSet(pod) || w.inDeployment(w.roleOf(pod)) }
+func (w *world) replaceable(pod string) bool {
+	return w.inSet(pod) || w.inDeployment(w.roleOf(pod)) || w.setSite() != nil
+}
 
 // made is what ReplicaSets and operators may do next.
 func (w *world) made() []func() {
-	return slices.DeleteFunc([]func(){w.scaleUp(), w.operate()}, func(next func()) bool { return next == nil })
+	all := []func(){w.scaleUp(), w.operate()}
+	if s := w.setSite(); s != nil {
+		all = append(all, s.collect())
+	}
+	return slices.DeleteFunc(all, func(next func()) bool { return next == nil })
 }
 
 // scaleUp is what a ReplicaSet does next, nil if that is nothing. Pods that terminate do not count.
@@ -165,6 +171,10 @@ func (w *world) checkOneAtATime(what string) {
 // be. What happened after Usher began to look, or after the system was asked, cannot be known.
 func (w *world) checkPodGoes(r *removal, pod *corev1.Pod) {
 	if r.user != self || !r.delete {
+		return
+	}
+	if s := w.setSite(); s != nil {
+		s.checkPodGoes(r, pod)
 		return
 	}
 	q := w.requestFor(pod, r.looked)

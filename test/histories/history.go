@@ -56,7 +56,7 @@ func RunWithout(seed uint64, watches ...string) Result {
 	if err := w.setUp(); err != nil {
 		w.fail("SIMULATOR", "%v", err)
 	}
-	for range steps {
+	for range w.theme.length() {
 		if w.failed() {
 			break
 		}
@@ -87,6 +87,9 @@ func (w *world) setUp() error {
 	if err := w.deploy(2 + w.dice.IntN(2)); err != nil {
 		return err
 	}
+	if s := w.setSite(); s != nil && w.dice.IntN(4) > 0 {
+		s.settleFormed()
+	}
 	w.invite()
 	return nil
 }
@@ -96,6 +99,9 @@ func (w *world) populate() error {
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace, Labels: map[string]string{v1alpha1.GovernedLabel: "true"}}}
 	if err := w.store.create(ns); err != nil {
 		return err
+	}
+	if s := w.setSite(); s != nil {
+		return s.populate()
 	}
 	w.createPolicy(firstPolicy)
 	for _, p := range w.site.members() {
@@ -169,6 +175,7 @@ func (w *world) conclude() {
 	if len(w.store.objects[replaces]) > 0 {
 		w.settle(5 * time.Minute)
 	}
+	w.checkSet()
 	w.checkReplacements()
 	w.checkTakenBack()
 	w.checkListed()
@@ -192,6 +199,9 @@ func (w *world) conclude() {
 		w.settle(time.Minute)
 	}
 	w.checkTraces()
+	if s := w.setSite(); s != nil && w.set() != nil && !w.failed() {
+		s.checkQuiet()
+	}
 }
 
 // endTroubles has everything that was broken work again, with one leader.
@@ -201,10 +211,9 @@ func (w *world) endTroubles() {
 		w.operator.down = time.Time{}
 	}
 	w.site.heal()
-	for _, p := range w.site.members() {
-		if w.lost(p.pod) && !w.machines[p.pod].destroyed {
-			w.answers(p.pod)
-		}
+	w.answerAll()
+	if s := w.setSite(); s != nil {
+		s.calm()
 	}
 	w.repair()
 	w.safety.changed(w, accident, "repair")
@@ -228,6 +237,15 @@ func (w *world) endTroubles() {
 	}
 }
 
+// answerAll has all machines answer again that are not gone for good.
+func (w *world) answerAll() {
+	for _, p := range w.site.members() {
+		if w.lost(p.pod) && !w.machines[p.pod].destroyed {
+			w.answers(p.pod)
+		}
+	}
+}
+
 // labelsStay is longer than labels stay once their policy is gone.
 const labelsStay = time.Minute
 
@@ -241,7 +259,7 @@ func (w *world) settle(d time.Duration) {
 	for time.Now().Before(end) && !w.failed() {
 		synctest.Wait()
 		if w.settleOne() || w.answerNext() {
-			if did++; did > mostSteps {
+			if did++; did > max(mostSteps, mostSteps*w.theme.steps/100) {
 				w.fail("HOT", "%d things happened in %s of peace", did, d-time.Until(end))
 			}
 			w.sleep(time.Millisecond)
@@ -345,7 +363,11 @@ func (w *world) traces() []string {
 		for _, entry := range policy.Status.Leaving {
 			left = append(left, fmt.Sprintf("the permit of %s (%s) since %s stands for ever", entry.PodName, entry.PodUID, entry.StartTime.UTC().Format(time.TimeOnly)))
 		}
-		for _, entry := range policy.Status.Preparations {
+		for i := range policy.Status.Preparations {
+			entry := &policy.Status.Preparations[i]
+			if w.removedFromSet(entry) {
+				continue
+			}
 			left = append(left, fmt.Sprintf("%s of %s (%s) is still %s: %s", entry.Name, entry.ID, entry.PodUID, entry.State, entry.Message))
 		}
 	}

@@ -20,6 +20,7 @@ var (
 	histories      = flag.Int("histories", 60, "how many histories to make")
 	first          = flag.Uint64("first", 1, "the seed of the first")
 	withoutWatches = flag.Bool("watches", false, "see that histories show each missing watch")
+	onlySets       = flag.Bool("sets", false, "make only those histories that are about MemberSets")
 	seed           = flag.Uint64("seed", 0, "make the history of this seed only, and show it")
 )
 
@@ -38,6 +39,9 @@ func TestHistories(t *testing.T) {
 		return
 	}
 	for s := *first; s < *first+uint64(*histories); s++ {
+		if *onlySets && !aboutSet(s) {
+			continue
+		}
 		report(t, play(t, s), 25)
 	}
 }

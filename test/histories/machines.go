@@ -30,6 +30,8 @@ type machine struct {
 	off bool
 	// destroyed: it never comes back, and neither does its disk.
 	destroyed bool
+	// replaced: another stands in for it.
+	replaced bool
 }
 
 // nodeKey is that of the node on which a member is to be.
@@ -90,7 +92,7 @@ func (w *world) lost(pod string) bool { return w.machines[pod].lost }
 
 // someMachine draws one of the machines that meet a condition, "" where there is none: mostly one that people drain.
 func (w *world) someMachine(meets func(*machine) bool) string {
-	all := slices.DeleteFunc(slices.Clone(w.site.members()), func(p planned) bool { return !meets(w.machines[p.pod]) })
+	all := slices.DeleteFunc(slices.Clone(w.site.members()), func(p planned) bool { return w.machines[p.pod].node == "" || !meets(w.machines[p.pod]) })
 	wanted := slices.DeleteFunc(slices.Clone(all), func(p planned) bool { return !w.wanted(p.pod) })
 	if len(wanted) > 0 && w.dice.IntN(4) > 0 {
 		all = wanted
@@ -124,7 +126,9 @@ func (w *world) loseMachine(pod string, stops bool) {
 	m := w.machines[pod]
 	m.lost, m.since, m.cut = true, time.Now(), !stops
 	w.report(pod, corev1.ConditionUnknown)
-	w.probe(pod)
+	for _, on := range w.sharing(pod) {
+		w.probe(on)
+	}
 	if stops {
 		w.powerOff(pod)
 	}
@@ -132,13 +136,15 @@ func (w *world) loseMachine(pod string, stops bool) {
 
 // powerOff ends all that runs on a machine.
 func (w *world) powerOff(pod string) {
-	if _, haunted := w.ghosts[pod]; haunted {
-		delete(w.ghosts, pod)
-		w.site.stop(pod)
-		w.safety.changed(w, natural, "what was left of "+pod+" has ended")
-	}
 	w.machines[pod].cut = false
-	w.halt(pod)
+	for _, on := range w.sharing(pod) {
+		if _, haunted := w.ghosts[on]; haunted {
+			delete(w.ghosts, on)
+			w.site.stop(on)
+			w.safety.changed(w, natural, "what was left of "+on+" has ended")
+		}
+		w.halt(on)
+	}
 }
 
 // fence proves that a lost machine is off: at once, or of a fence that was begun before.
@@ -200,7 +206,9 @@ func (w *world) answers(pod string) {
 	w.note("machine: %s answers again, in its boot %d", w.nodeKey(pod).Name, m.boots)
 	m.lost, m.off, m.cut = false, false, false
 	w.report(pod, corev1.ConditionTrue)
-	w.probe(pod)
+	for _, on := range w.sharing(pod) {
+		w.probe(on)
+	}
 	for _, fence := range list[*v1alpha1.NodeFence](w.store, fences) {
 		if fence.Spec.NodeName != w.nodeKey(pod).Name || fence.Status.Over() {
 			continue
@@ -212,7 +220,9 @@ func (w *world) answers(pod string) {
 		fence.Status.EndTime = new(metav1.Now())
 		w.store.put(fence)
 	}
-	w.revive(pod)
+	for _, on := range w.sharing(pod) {
+		w.revive(on)
+	}
 }
 
 // collectLost is the pod garbage collector, which takes away what terminates on a node that is tainted as one that is off.

@@ -40,6 +40,9 @@ func newRegime() regime {
 // spec is what the policy says under a regime.
 func (w *world) spec(r regime) v1alpha1.EvictionPolicySpec {
 	spec := w.site.spec(r.staging)
+	if w.setSite() != nil {
+		return spec
+	}
 	spec.Evidence.MaxAge = metav1.Duration{Duration: r.maxAge}
 	spec.Evidence.Timeout = metav1.Duration{Duration: 5 * time.Second}
 	if r.renamed {

@@ -23,6 +23,9 @@ import (
 // it any more. A policy that goes while Usher looks has let go what Usher evicts then.
 func (w *world) checkFires(r *removal, pod *corev1.Pod) {
 	w.relax()
+	if w.setSite() != nil && r.delete { // its removal from the set was begun before
+		return
+	}
 	if gone := w.regime.gone; r.user != self || gone.IsZero() || gone.After(r.looked) {
 		return
 	}
@@ -46,6 +49,9 @@ func (w *world) checkFires(r *removal, pod *corev1.Pod) {
 // on the same evidence. Permits end by the apiserver's clock, by which all replicas go, but not where clocks jump here.
 func (w *world) checkPermit(r *removal, pod *corev1.Pod) {
 	if r.excuse != "" || pod.UID != r.judged || w.odds.jumps > 0 || !w.asksRules(w.roleOf(pod.Name)) || w.noted(pod.UID) || w.forgotten(r, pod) {
+		return
+	}
+	if s := w.setSite(); s != nil && s.madeAnew(r, pod) {
 		return
 	}
 	if r.user == self && r.delete && (r.replaced || w.isReplaced(pod.Name)) { // it is the predecessor of a successor

@@ -35,6 +35,7 @@ func (w *world) cancelRepair(by string, erase bool) {
 	}
 	w.note("%s deletes %s for %s", by, all[at].Name, all[at].Spec.Member.ID)
 	if erase {
+		w.erased[all[at].UID] = true
 		w.store.drop(replaces, client.ObjectKeyFromObject(all[at]))
 		return
 	}

@@ -50,7 +50,7 @@ func TestReplacedExcuses(t *testing.T) {
 			d := wrongDeparture(t)
 			d.odds.replaced, d.podLives["b"] = 1, stopped
 			c.with(d)
-			d.checkClaimGoes(claimKey("b"))
+			d.checkClaimGoes(t.Context(), claimKey("b"))
 			d.check(t, c.fails, "REPLACED", c.name)
 		})
 	}

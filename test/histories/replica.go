@@ -27,6 +27,7 @@ import (
 	"usher.sh/usher/internal/controller/defaultresponder"
 	requestcontroller "usher.sh/usher/internal/controller/evictionrequest"
 	"usher.sh/usher/internal/controller/expiry"
+	"usher.sh/usher/internal/controller/memberset"
 	"usher.sh/usher/internal/controller/policy"
 	"usher.sh/usher/internal/controller/repair"
 	"usher.sh/usher/internal/controller/replacement"
@@ -93,7 +94,7 @@ func (r *replica) assemble() error {
 	}
 	policies := policycache.New(r.cache, r.kind, roles)
 	policies.Compile, policies.Changed = compile, r.changed
-	observer := policycache.NewObserver(policycache.ObserverConfig{Kind: r.kind, Secret: r.secret, Now: r.now, Log: slog.New(failOnError{r})})
+	observer := policycache.NewObserver(policycache.ObserverConfig{Kind: r.kind, Secret: r.secret, Workloads: r.workloads, Now: r.now, Log: slog.New(failOnError{r})})
 	connection := &connection{replica: r}
 	r.act = &act.Governed{
 		Client: connection, Writer: &act.Writer{Client: clientset}, Policies: policies, Observer: observer,
@@ -127,7 +128,7 @@ func (r *replica) addControllers(c *connection) error {
 
 // declare lists the controllers that the manager has, but for that of taints: nodes have none here.
 func (r *replica) declare(mgr *process) []wiring.Controller {
-	return slices.Concat(
+	all := slices.Concat(
 		policy.Controllers(mgr, policy.Options{Gatherer: r.gatherer, Act: r.act, Requests: true}),
 		responder.Controllers(mgr, responder.Options{Gatherer: r.gatherer, Act: r.act}),
 		requestcontroller.Controllers(mgr, requestcontroller.Options{Version: lifecycleapi.Usher, Governed: evictionrequest.Governed, Now: time.Now}),
@@ -138,6 +139,16 @@ func (r *replica) declare(mgr *process) []wiring.Controller {
 		}),
 		[]wiring.Controller{repair.Controller(mgr, repair.Options{Act: &act.Replacements{Client: mgr.client}, Gatherer: r.gatherer, Now: r.now})},
 	)
+	if r.world != nil && r.world.setSite() == nil { // it would look at each request, for a set that is not there
+		return all
+	}
+	sets := &act.Sets{Client: mgr.client}
+	if r.gatherer != nil {
+		sets.Observer = r.gatherer.Observer
+	}
+	return append(all, memberset.Controller(mgr, memberset.Options{
+		Act: sets, Members: &act.Replacements{Client: mgr.client}, Gatherer: r.gatherer, Self: self, Requests: true, Now: r.now,
+	}))
 }
 
 // workers puts keys that had to wait for one back into the replica's own queue.

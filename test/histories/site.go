@@ -7,6 +7,7 @@ import (
 
 	"usher.sh/usher/api/v1alpha1"
 	"usher.sh/usher/internal/eviction"
+	"usher.sh/usher/internal/memberset"
 	"usher.sh/usher/internal/system"
 	"usher.sh/usher/internal/system/all"
 )
@@ -62,6 +63,9 @@ func (r *replica) kind(spec *v1alpha1.System) (system.Kind, bool) {
 	kind.Open = func(spec *v1alpha1.System, access system.Access) (system.System, error) {
 		opened, err := open(spec, access)
 		short := shortDeadline{opened, r, addressee(spec)}
+		if resizable, ok := opened.(system.Resizable); ok && r.world.setSite() != nil {
+			return shortResizable{short, resizable}, err
+		}
 		if listed, ok := opened.(system.Membership); ok {
 			return shortMembership{short, listed}, err
 		}
@@ -100,6 +104,30 @@ func (h shortMembership) Join(ctx context.Context, member system.Member, predece
 	ctx, cancel := sooner(ctx)
 	defer cancel()
 	return h.list.Join(ctx, member, predecessor)
+}
+
+// shortResizable is one whose members a MemberSet runs. Each call has the name of who makes it: two may ask the same at once.
+type shortResizable struct {
+	shortDeadline
+	list system.Resizable
+}
+
+func (h shortResizable) List(ctx context.Context) (memberset.Listing, error) {
+	ctx, cancel := sooner(context.WithValue(ctx, stepKey, taskOf(ctx)))
+	defer cancel()
+	return h.list.List(ctx)
+}
+
+func (h shortResizable) Admit(ctx context.Context, cluster string, addresses []string) (missing string, err error) {
+	ctx, cancel := sooner(context.WithValue(ctx, stepKey, taskOf(ctx)))
+	defer cancel()
+	return h.list.Admit(ctx, cluster, addresses)
+}
+
+func (h shortResizable) Expel(ctx context.Context, entry *v1alpha1.MemberRegistration) (missing string, err error) {
+	ctx, cancel := sooner(context.WithValue(ctx, stepKey, taskOf(ctx)))
+	defer cancel()
+	return h.list.Expel(ctx, entry)
 }
 
 const moment = 50 * time.Millisecond

@@ -107,36 +107,42 @@ func (e *etcdSite) wouldLose(pod string, away []string) string {
 
 func (*etcdSite) lag(string) time.Duration { return 0 } // each member is asked itself
 
-func (e *etcdSite) strike(dice *rand.Rand) string {
-	name := e.plan[dice.IntN(len(e.plan))].pod
+func (e *etcdSite) strike(dice *rand.Rand) string { return strikeEtcd(e.sim, e.plan, dice) }
+
+// strikeEtcd lets something go wrong or right again in a cluster of these members.
+func strikeEtcd(sim *etcdsim.Cluster, plan []planned, dice *rand.Rand) string {
+	name := plan[dice.IntN(len(plan))].pod
 	switch dice.IntN(5) {
 	case 0:
-		e.sim.Island(1+dice.IntN(2), name)
+		sim.Island(1+dice.IntN(2), name)
 		return name + " is cut off from the others"
 	case 1:
-		e.sim.Heal()
+		sim.Heal()
 		return "all reach each other"
 	case 2:
 		n := dice.IntN(2)
-		e.sim.Slow(name, n)
+		sim.Slow(name, n)
 		return fmt.Sprintf("%s takes %d entries at a time (0: all)", name, n)
 	case 3:
-		e.sim.Hide(name)
+		sim.Hide(name)
 		return name + " is out of Usher's reach"
 	}
 	faults := []etcdsim.Fault{etcdsim.Healthy, etcdsim.Refuses, etcdsim.Errs, etcdsim.Stale, etcdsim.Mistaken, etcdsim.Stranger, etcdsim.Healthy}
 	fault := faults[dice.IntN(len(faults))]
-	e.sim.Misbehave(etcdsim.URL(name), fault)
+	sim.Misbehave(etcdsim.URL(name), fault)
 	return fmt.Sprintf("%s misbehaves: %q", name, fault)
 }
 
 func (e *etcdSite) fail(*rand.Rand) string { return "" }
 
-func (e *etcdSite) heal() {
-	e.sim.Heal()
-	for _, p := range e.plan {
-		e.sim.Slow(p.pod, 0)
-		e.sim.Misbehave(etcdsim.URL(p.pod), etcdsim.Healthy)
+func (e *etcdSite) heal() { healEtcd(e.sim, e.plan) }
+
+// healEtcd ends what went wrong in a cluster of these members.
+func healEtcd(sim *etcdsim.Cluster, plan []planned) {
+	sim.Heal()
+	for _, p := range plan {
+		sim.Slow(p.pod, 0)
+		sim.Misbehave(etcdsim.URL(p.pod), etcdsim.Healthy)
 	}
 }
 
@@ -203,7 +209,10 @@ func (l *etcdLine) Promote(ctx context.Context, url string, id uint64) error {
 
 func (l *etcdLine) Remove(ctx context.Context, url string, id uint64) error {
 	_, err := ask(ctx, l, "remove", url, func(ctx context.Context, url string) (struct{}, error) {
-		if name := l.sim.NameOf(id); l.replica.world.local() != nil && name != "" {
+		name, set := l.sim.NameOf(id), l.replica.world.setSite()
+		if name != "" && set != nil {
+			set.checkExpelled(name, lookedSince(ctx))
+		} else if name != "" && l.replica.world.local() != nil {
 			l.replica.world.checkDisk(name, name+" is taken off the list of members")
 		}
 		return struct{}{}, l.sim.Remove(ctx, url, id)

@@ -36,16 +36,18 @@ const (
 	evictions  kind = "evictions"
 	fences     kind = "nodefences"
 	replaces   kind = "replacementrequests"
+	memberSets kind = "membersets"
 
 	// No cache keeps these.
-	leases  kind = "leases"
-	sets    kind = "statefulsets"
-	claims  kind = "persistentvolumeclaims"
-	volumes kind = "persistentvolumes"
-	shops   kind = "shops"
+	leases   kind = "leases"
+	sets     kind = "statefulsets"
+	claims   kind = "persistentvolumeclaims"
+	volumes  kind = "persistentvolumes"
+	services kind = "services"
+	shops    kind = "shops"
 )
 
-var kinds = []kind{namespaces, nodes, pods, policies, requests, evictions, fences, replaces}
+var kinds = []kind{namespaces, nodes, pods, policies, requests, evictions, fences, replaces, memberSets}
 
 // event is what a watch delivers; after is nil for a deletion, which happened at a time.
 type event struct {
@@ -76,7 +78,7 @@ func newStore(now func() time.Time) *store {
 	for _, k := range kinds {
 		s.objects[k] = map[snapshot.Key]client.Object{}
 	}
-	for _, k := range []kind{leases, sets, claims, volumes, shops} {
+	for _, k := range []kind{leases, sets, claims, volumes, services, shops} {
 		s.objects[k] = map[snapshot.Key]client.Object{}
 	}
 	return s
@@ -100,8 +102,12 @@ func kindOf(object runtime.Object) kind {
 		return replaces
 	case *appsv1.StatefulSet, *appsv1.StatefulSetList:
 		return sets
-	case *corev1.PersistentVolumeClaim:
+	case *v1alpha1.MemberSet, *v1alpha1.MemberSetList:
+		return memberSets
+	case *corev1.PersistentVolumeClaim, *corev1.PersistentVolumeClaimList:
 		return claims
+	case *corev1.Service, *corev1.ServiceList:
+		return services
 	case *corev1.PersistentVolume:
 		return volumes
 	case *v1alpha1.NodeFence, *v1alpha1.NodeFenceList:

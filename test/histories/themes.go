@@ -1,6 +1,7 @@
 package histories
 
 import (
+	"math/rand/v2"
 	"slices"
 	"strings"
 )
@@ -36,6 +37,9 @@ type odds struct {
 	bare       int // how often a namespace loses its label
 	machines   int // how often machines are lost
 	replaced   int // how often they are destroyed; 0: members have no volumes of their own
+	sets       int // how often a set is changed; 0: there is none
+	gone       int // how often it is deleted
+	mends      int // 1: it has its members repaired
 	repaired   int // how often policies change their mind about repair; 0: nothing repairs
 }
 
@@ -44,6 +48,7 @@ type theme struct {
 	name   string
 	odds   func(o *odds, draw func(...int) int)
 	sites  []func(*world) site
+	steps  int      // that happen; 0: as many as mostly do
 	focus  []string // roles that people are after, where there are such; none: any
 	trades []trade
 }
@@ -132,11 +137,50 @@ var themes = []theme{
 	}},
 }
 
+// setThemes are those of a system whose members a MemberSet runs. Whether a history has one of them is drawn apart, so that the others are what they are without.
+var setThemes = []theme{
+	{name: "sets", sites: setSites, steps: setSteps, trades: []trade{replaced, replaced, drains, asks, cancels, leaves}, odds: func(o *odds, draw func(...int) int) {
+		o.sets, o.machines, o.accidents, o.haste, o.linger, o.kills, o.leaders = draw(1, 2), draw(0, 1), draw(0, 0, 1), draw(1, 3), draw(0, 20), draw(0, 1, 2), draw(0, 0, 1)
+	}},
+	{name: "sets that lose members", sites: setSites, steps: setSteps, trades: []trade{replaced, replaced, soils, cordons, deletes, taints, shutdown}, odds: func(o *odds, draw func(...int) int) {
+		o.sets, o.machines, o.accidents, o.haste, o.linger, o.kills = 1, draw(1, 2, 3), draw(0, 1, 2), draw(1, 3), draw(0, 20), draw(0, 0, 1)
+		o.mends, o.force, o.hangs = draw(0, 1, 1), draw(0, 0, 50), draw(0, 0, 1)
+	}},
+	{name: "sets and slow answers", sites: setSites, steps: setSteps, trades: []trade{replaced, replaced, drains, cancels}, odds: func(o *odds, draw func(...int) int) {
+		o.sets, o.haste, o.kills, o.leaders, o.hangs = draw(1, 2, 3), draw(0, 1), draw(1, 2, 3), draw(0, 1), draw(0, 0, 1)
+		o.slow, o.lost, o.late, o.reorder = draw(50, 200), draw(10, 50), draw(10, 50), draw(0, 10)
+	}},
+	{name: "sets that go", sites: setSites, steps: setSteps, trades: []trade{replaced, drains, deletes, keeps}, odds: func(o *odds, draw func(...int) int) {
+		o.sets, o.gone, o.haste, o.kills, o.linger, o.machines = draw(1, 2), draw(1, 2), draw(1, 3), draw(0, 1), draw(0, 20), draw(0, 0, 1)
+	}},
+}
+
+var setSites = []func(*world) site{newEtcdSet, newEtcdSet, newEtcdSet, newPlainSet}
+
+const (
+	// oneInSets is of how many histories one is about a set.
+	oneInSets = 8
+	// setSteps are more than other histories have: a set makes its members first.
+	setSteps = 1000
+)
+
+// setDice are those by which it is drawn what a history has to do with sets.
+func setDice(seed uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, 7)) }
+
+// aboutSet reports whether the history of a seed is about a set.
+func aboutSet(seed uint64) bool { return setDice(seed).IntN(oneInSets) == 0 }
+
+// length is how many things happen before everything calms down.
+func (t *theme) length() int { return max(t.steps, steps) }
+
 // drawTheme draws what a history is about. Without a watch of the controllers of replacements, or of repair, it is about those, of which others know
 // nothing.
 func (w *world) drawTheme(without []string) {
 	draw := func(values ...int) int { return values[w.dice.IntN(len(values))] }
 	w.theme = themes[w.dice.IntN(len(themes))]
+	if sets := setDice(w.seed); sets.IntN(oneInSets) == 0 || slices.ContainsFunc(without, func(watch string) bool { return strings.HasPrefix(watch, setController) }) {
+		w.theme = setThemes[sets.IntN(len(setThemes))]
+	}
 	for name, prefix := range map[string]string{replacements: "replac", repairs: repairController} {
 		if slices.ContainsFunc(without, func(watch string) bool { return strings.HasPrefix(watch, prefix) }) {
 			w.theme = themes[slices.IndexFunc(themes, func(t theme) bool { return t.name == name })]

@@ -34,6 +34,9 @@ func (w *world) trouble() []option {
 	if w.operator != nil {
 		add(6*w.odds.replaced, w.disturbOperator)
 	}
+	if s := w.setSite(); s != nil {
+		s.trouble(add)
+	}
 	add(2*w.odds.kills, w.kill)
 	add(4*w.odds.kills, w.restart)
 	add(3*w.odds.leaders, w.elect)

@@ -1,6 +1,7 @@
 package histories
 
 import (
+	"context"
 	"fmt"
 	"strconv"
 	"strings"
@@ -72,6 +73,10 @@ func provide(w *world, members []v1alpha1.MemberSelector) []v1alpha1.MemberSelec
 }
 
 const volumeName = "data"
+
+func volumeKey(claim *corev1.PersistentVolumeClaim) client.ObjectKey {
+	return client.ObjectKey{Name: claim.Spec.VolumeName}
+}
 
 func claimKey(pod string) client.ObjectKey {
 	return client.ObjectKey{Namespace: namespace, Name: volumeName + "-" + pod}
@@ -251,6 +256,9 @@ func (w *world) collectOrphan(pod *corev1.Pod) func() {
 
 // expelled reports whether the process of a member ends at once, since its data is that of one that was taken off its system's list.
 func (w *world) expelled(pod string) bool {
+	if s := w.setSite(); s != nil {
+		return !s.startable(pod)
+	}
 	return w.hasVolume(pod) && !w.fresh[pod] && w.local().expelled(pod)
 }
 
@@ -262,7 +270,11 @@ func (w *world) processRuns(pod string) bool {
 
 // checkClaimGoes: a claim is deleted only when no process can use its volume any more, when nothing is lost with the disk, and of no more members at
 // a time than may be. What happened after the system was asked cannot be known.
-func (w *world) checkClaimGoes(key snapshot.Key) {
+func (w *world) checkClaimGoes(ctx context.Context, key snapshot.Key) {
+	if claim, ok := w.store.get(claims, key).(*corev1.PersistentVolumeClaim); ok && w.setSite() != nil {
+		w.setSite().checkClaimGoes(claim, lookedSince(ctx))
+		return
+	}
 	pod := strings.TrimPrefix(key.Name, volumeName+"-")
 	if w.processRuns(pod) {
 		w.fail("REPLACED", "claim %s is deleted, and a process of %s runs", key.Name, pod)

@@ -120,13 +120,14 @@ func (r *replica) expires(item work, at time.Time) bool {
 
 // polls reports whether a key is a replacement, at which the manager looks again since no watch shows claims, volumes, StatefulSets and Leases.
 func polls(item work, at time.Time) bool {
-	return item.controller == "replacement" && time.Until(at) <= blockedPause
+	return item.controller == "replacement" && time.Until(at) <= blockedPause || item.controller == setController && time.Until(at) <= setPause
 }
 
 // renews reports whether a key is a policy whose members are repaired, at which the manager looks again after the least pause, or within a
-// minute where what its system had said was too old to count at the last look: that it says the same again is no event.
+// minute where what its system had said was too old to count at the last look: that it says the same again is no event. Nor is it that a set has a member which has
+// no pod yet.
 func (r *replica) renews(item work, at time.Time) bool {
-	return item.controller == repairController && (time.Until(at) <= repairPause || r.outdated && time.Until(at) <= time.Minute)
+	return item.controller == repairController && (time.Until(at) <= repairPause || (r.outdated || r.world.setSite() != nil) && time.Until(at) <= time.Minute)
 }
 
 // outlasts reports whether a key is a pod at which the responder looks again since it is blocked, and that it has waited for a step of a pod that
@@ -160,6 +161,8 @@ const (
 	evictPause = time.Minute
 	// repairPause is the least between two looks at the members of a policy.
 	repairPause = 2 * time.Second
+	// setPause is the longest between two looks at a set that members join or leave.
+	setPause = 2 * time.Second
 	// blockedPause is the longest between two looks at a pod that is blocked.
 	blockedPause = 10 * time.Second
 	// goneStepCounts is for how long a step counts whose pod is gone, from when it was asked for last.
