@@ -29,21 +29,27 @@ func (d *decision) keep(m *v1alpha1.SetMember) {
 		d.act(Action{Kind: DeletePod, Member: m.ID, Name: p.Name, UID: p.UID, Version: p.Version})
 		return
 	}
-	if d.Kind.Lists && joining(m) && d.status.Formed != nil && !d.enlist(m, p) {
-		return
-	}
-	if d.Kind.Lists && whole(m) && d.listUnread() == "" && d.entry(m) == nil {
-		d.block(notListed(m.ID, d.Set))
-		return
-	}
-	if p == nil && d.status.Formed == nil && d.Kind.Lists && !d.firstEquipped() {
-		return
-	}
-	if p == nil {
+	switch {
+	case d.Kind.Lists && !d.listed(m, p):
+	case p == nil:
 		d.act(Action{Kind: MakePod, Member: m.ID, Pod: d.newPod(g, m)})
-	} else if joining(m) || !p.Ready {
+	case joining(m) || !p.Ready:
 		d.block(d.awaited(m, p))
 	}
+}
+
+// listed reports whether a member is on its system's list, or forms it, so that its pod may be made.
+func (d *decision) listed(m *v1alpha1.SetMember, p *Pod) bool {
+	switch {
+	case d.status.Formed == nil:
+		return p != nil || d.firstEquipped()
+	case joining(m):
+		return d.enlist(m, p)
+	case d.listUnread() == "" && d.entry(m) == nil:
+		d.block(notListed(m.ID, d.Set))
+		return false
+	}
+	return true
 }
 
 // remakeAfter is how long after a pod was made another is made in its place at the earliest, where it has ended by itself: one that ends as it starts would be

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"usher.sh/usher/api/v1alpha1"
@@ -89,7 +90,7 @@ func (s *setSite) drawUpdates() v1alpha1.MemberUpdateStrategy {
 	if most := int32(dice.IntN(3)); most > 0 {
 		u.Replace.MaxInFlight = &most
 	}
-	s.world.note("owner: updates of the set are %+v", u)
+	s.world.note("owner: updates of the set: %s, in batches %s, %d in flight, also on %v", u.Type, u.Recreate.Batch, ptr.Deref(u.Replace.MaxInFlight, -1), u.Replace.AlsoOn)
 	return u
 }
 
