@@ -143,7 +143,9 @@ func (d *database) pod(t *testing.T, class string) string {
 	c.Name, c.Command, c.Args, c.ReadinessProbe = "foundationdb", []string{"/bin/sh", "-c"}, []string{start}, nil
 	c.Env = []corev1.EnvVar{{Name: "PATH", Value: "/bin:/usr/bin"}}
 	c.VolumeMounts = []corev1.VolumeMount{
-		{Name: "data", MountPath: "/var/fdb/data"}, {Name: "log", MountPath: "/var/fdb/log"}, {Name: "cluster", MountPath: "/var/fdb/cluster"},
+		{Name: "data", MountPath: "/var/fdb/data"},
+		{Name: "log", MountPath: "/var/fdb/log"},
+		{Name: "cluster", MountPath: "/var/fdb/cluster"},
 		{Name: "config", MountPath: "/var/fdb/config"},
 	}
 	empty := corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}
