@@ -53,8 +53,11 @@ func (s *setSite) wrote(after *v1alpha1.MemberSet, looked time.Time) {
 		}
 		s.given[id], fresh[id] = true, true
 	}
-	for id := range fresh {
-		s.avoid[id] = s.predecessors(looked)
+	joining := slices.DeleteFunc(slices.Clone(after.Status.Members), func(m v1alpha1.SetMember) bool { return m.State != v1alpha1.MemberJoining })
+	for id := range fresh { // of several each is the successor of one
+		if nodes := s.predecessors(looked); len(nodes) == 1 && len(joining) == 1 {
+			s.avoid[id] = nodes
+		}
 	}
 	for id := range s.began {
 		if !listed[id] {
@@ -99,10 +102,10 @@ func (s *setSite) predecessors(looked time.Time) []string {
 	return nodes
 }
 
-// checkBound: no pod of a member that has not done its work yet comes to a node on which one was that it may be the successor of.
+// checkBound: no pod of a member that has not done its work yet comes to the node of the one that it is the successor of.
 func (s *setSite) checkBound(pod *corev1.Pod, m *machine) {
 	if slices.Contains(s.avoid[pod.Name], m.node) && !s.hasJoined(pod.Name) {
-		s.world.fail("SET", "%s, which may be the successor of a member on %s, is put there", pod.Name, m.node)
+		s.world.fail("SET", "%s, which is the successor of a member on %s, is put there", pod.Name, m.node)
 	}
 	s.was[pod.Name] = m.node
 }
