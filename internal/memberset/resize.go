@@ -146,7 +146,7 @@ func (d *decision) grow(g *group, missing int) {
 	}
 }
 
-// avoided is the node of the member that the next one is the successor of: the last that was marked of those that have none that joins. Where each avoided the nodes of
+// avoided is the node of the member that the next one is the successor of: of those that have none that joins the last that waits for one. Where each avoided the nodes of
 // all that are marked, many that are replaced at once would leave none.
 func (d *decision) avoided(g *group) []string {
 	var last *v1alpha1.SetMember
@@ -155,7 +155,7 @@ func (d *decision) avoided(g *group) []string {
 		if m.Group != g.Name || m.Removal == nil || m.Node == "" || d.succeeded(m) {
 			continue
 		}
-		if last == nil || last.Removal.StartTime.Before(&m.Removal.StartTime) {
+		if last == nil || cmp.Or(compare(awaitsSuccessor(m), awaitsSuccessor(last)), m.Removal.StartTime.Compare(last.Removal.StartTime.Time)) > 0 {
 			last = m
 		}
 	}
@@ -164,6 +164,9 @@ func (d *decision) avoided(g *group) []string {
 	}
 	return []string{last.Node}
 }
+
+// awaitsSuccessor reports whether a marked member waits for one that takes its place.
+func awaitsSuccessor(m *v1alpha1.SetMember) bool { return m.Removal.Step == v1alpha1.RemovalGrowing }
 
 // succeeded reports whether as many members of its group that join avoid the node of a marked one as are marked there.
 func (d *decision) succeeded(m *v1alpha1.SetMember) bool {

@@ -3,6 +3,7 @@ package memberset
 import (
 	"slices"
 	"testing"
+	"time"
 )
 
 // What a set waits for has the member's name in it.
@@ -77,5 +78,26 @@ func TestManySuccessorsAvoidOneNodeEach(t *testing.T) {
 	w.mark(w.ids()[5]) // one that was made in their place
 	if w.step(-1); len(w.in.Set.Status.Members[6].AvoidNodes) != 0 {
 		t.Errorf("the successor of one that is on no node avoids %v", w.in.Set.Status.Members[6].AvoidNodes)
+	}
+}
+
+// One that goes since there are to be fewer has no successor: the next one that is made is that of a member that is marked then.
+func TestASuccessorIsThatOfTheMemberThatWaitsForIt(t *testing.T) {
+	w := formed(t, plain, 4)
+	for i, id := range w.ids() {
+		w.podNamed(id).Node = w.nodes[i]
+	}
+	w.step(-1)
+	w.mark("kv-member-2")
+	w.group().Replicas = new(int32(3))
+	for range 20 {
+		w.permit()
+		w.step(0)
+	}
+	w.clock = w.clock.Add(-time.Hour) // what went on since then is later
+	w.mark("kv-member-1")
+	w.step(0)
+	if m := w.in.Set.Status.Members[4]; !slices.Equal(m.AvoidNodes, []string{"n1"}) {
+		t.Errorf("it avoids %v", m.AvoidNodes)
 	}
 }

@@ -54,8 +54,9 @@ func (s *setSite) wrote(after *v1alpha1.MemberSet, looked time.Time) {
 		s.given[id], fresh[id] = true, true
 	}
 	joining := slices.DeleteFunc(slices.Clone(after.Status.Members), func(m v1alpha1.SetMember) bool { return m.State != v1alpha1.MemberJoining })
+	marked := slices.DeleteFunc(slices.Clone(after.Status.Members), func(m v1alpha1.SetMember) bool { return m.Removal == nil })
 	for id := range fresh { // of several each is the successor of one
-		if nodes := s.predecessors(looked); len(nodes) == 1 && len(joining) == 1 {
+		if nodes := s.predecessors(looked); len(nodes) == 1 && len(joining) == 1 && len(marked) == 1 {
 			s.avoid[id] = nodes
 		}
 	}
