@@ -265,7 +265,7 @@ type SetMember struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=316
 	Zone string `json:"zone,omitempty"`
-	// AvoidNodes are those of members that it may be a successor of. Its pod is not put there before it has joined.
+	// AvoidNodes is the node of the member whose successor it is. Its pod is not put there before it has joined.
 	// +optional
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=16

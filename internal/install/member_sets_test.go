@@ -31,7 +31,7 @@ func TestWhoMayWriteAMemberSet(t *testing.T) {
 	}
 }
 
-// memberSetRefused is the message by which a MemberSet of FoundationDB of someone with these rights but one is refused; "": it is not.
+// memberSetRefused is the message by which a MemberSet of FoundationDB is refused to a user with these rights but one; "": it is not.
 func memberSetRefused(t *testing.T, rights []string, lacks string) string {
 	t.Helper()
 	join := func(between string) func(a, b ref.Val) ref.Val {
