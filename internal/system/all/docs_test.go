@@ -10,6 +10,7 @@ import (
 	"usher.sh/usher/api/v1alpha1"
 	"usher.sh/usher/internal/eviction"
 	"usher.sh/usher/internal/expression"
+	"usher.sh/usher/internal/memberset"
 	"usher.sh/usher/internal/system/all"
 )
 
@@ -41,6 +42,35 @@ func TestPoliciesForOperators(t *testing.T) {
 	}
 }
 
+// TestSetOfThePage: the MemberSet of FoundationDB's page can be run as it stands there.
+func TestSetOfThePage(t *testing.T) {
+	text, err := os.ReadFile("../../../docs/foundationdb.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, block, _ := strings.Cut(string(text), "```yaml\napiVersion: usher.sh/v1alpha1\nkind: MemberSet\n")
+	block, _, _ = strings.Cut(block, "```")
+	var set v1alpha1.MemberSet
+	if err := yaml.UnmarshalStrict([]byte(block), &set); err != nil {
+		t.Fatal(err)
+	}
+	kind, ok := all.Kind(&set.Spec.System)
+	if !ok || kind.Set == nil {
+		t.Fatalf("members of %+v cannot be run", set.Spec.System)
+	}
+	r := memberset.Decide(memberset.Input{Set: &set, Kind: *kind.Set})
+	if len(r.Status.Members) != 8 || len(r.Status.Blockers) > 0 {
+		t.Errorf("%d members, and %+v", len(r.Status.Members), r.Status.Blockers)
+	}
+	roles, err := all.Roles()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, problems := eviction.Compile(&memberset.PolicyOf(&set).Spec, roles, kind.Declaration(&set.Spec.System)); len(problems) > 0 {
+		t.Errorf("its policy: %+v", problems)
+	}
+}
+
 // usable compiles the policy with which each block of a page begins, and returns how many there are.
 func usable(t *testing.T, page string) (seen int) {
 	t.Helper()
@@ -51,6 +81,9 @@ func usable(t *testing.T, page string) (seen int) {
 	for _, block := range strings.Split(page, "```yaml\n")[1:] {
 		text, _, _ := strings.Cut(block, "```")
 		text, _, _ = strings.Cut(text, "\n---\n")
+		if strings.Contains(text, "\nkind: MemberSet\n") {
+			continue
+		}
 		var policy v1alpha1.EvictionPolicy
 		if err := yaml.UnmarshalStrict([]byte(text), &policy); err != nil {
 			t.Errorf("%v in\n%s", err, text)
