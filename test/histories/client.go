@@ -122,7 +122,7 @@ func (c *connection) merge(ctx context.Context, object client.Object, patch clie
 	}
 	w := c.replica.world
 	key := client.ObjectKeyFromObject(object)
-	if unchanged(w.store.get(kindOf(object), key), p, body) || restates(object, p, body) || taintedInTime(w.store.get(kindOf(object), key), p, body) || kindOf(object) == policies && c.replica.ages(key, p, body) {
+	if unchanged(w.store.get(kindOf(object), key), p, body) || reworded(w.store.get(kindOf(object), key), p, body) || restates(object, p, body) || taintedInTime(w.store.get(kindOf(object), key), p, body) || kindOf(object) == policies && c.replica.ages(key, p, body) {
 		ctx = context.WithValue(ctx, unwokenKey, false)
 	}
 	c.replica.checkUnhealthy(kindOf(object), p, body)

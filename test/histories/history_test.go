@@ -8,7 +8,6 @@ package histories
 import (
 	"flag"
 	"fmt"
-	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -122,19 +121,10 @@ func report(t *testing.T, result Result, lines int) {
 	t.Errorf("seed %d: %s\n%s", result.Seed, strings.Join(result.Failures, "\n"), strings.Join(end, "\n"))
 }
 
-// TestASeedGivesOneHistory: those about sets are the same on one processor, as hack/sim has them.
 func TestASeedGivesOneHistory(t *testing.T) {
 	for s := uint64(1); s <= 60; s++ {
-		if diff := twice(t, s); diff != "" {
+		if diff := cmp.Diff(play(t, s).Trace, play(t, s).Trace); diff != "" {
 			t.Errorf("seed %d (-first +second):\n%s", s, diff)
 		}
 	}
-}
-
-func twice(t *testing.T, seed uint64) string {
-	t.Helper()
-	if aboutSet(seed) {
-		defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
-	}
-	return cmp.Diff(play(t, seed).Trace, play(t, seed).Trace)
 }

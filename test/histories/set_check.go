@@ -53,13 +53,7 @@ func (s *setSite) wrote(after *v1alpha1.MemberSet, looked time.Time) {
 		}
 		s.given[id], fresh[id] = true, true
 	}
-	joining := slices.DeleteFunc(slices.Clone(after.Status.Members), func(m v1alpha1.SetMember) bool { return m.State != v1alpha1.MemberJoining })
-	marked := slices.DeleteFunc(slices.Clone(after.Status.Members), func(m v1alpha1.SetMember) bool { return m.Removal == nil })
-	for id := range fresh { // of several each is the successor of one
-		if nodes := s.predecessors(looked); len(nodes) == 1 && len(joining) == 1 && len(marked) == 1 {
-			s.avoid[id] = nodes
-		}
-	}
+	s.succeed(after, fresh, looked)
 	for id := range s.began {
 		if !listed[id] {
 			delete(s.began, id)
@@ -67,6 +61,21 @@ func (s *setSite) wrote(after *v1alpha1.MemberSet, looked time.Time) {
 		}
 	}
 	s.keep(after)
+}
+
+// succeed notes of a member that was written down which one it is the successor of: of several, each is that of one.
+func (s *setSite) succeed(after *v1alpha1.MemberSet, fresh map[string]bool, looked time.Time) {
+	joins := 0
+	for i := range after.Status.Members {
+		if after.Status.Members[i].State == v1alpha1.MemberJoining {
+			joins++
+		}
+	}
+	for id := range fresh {
+		if nodes := s.predecessors(looked); joins == 1 && len(nodes) == 1 {
+			s.avoid[id] = nodes
+		}
+	}
 }
 
 // remembered reports whether something is there of a member that was there when Usher began to look.
@@ -91,19 +100,24 @@ func (s *setSite) keep(set *v1alpha1.MemberSet) {
 }
 
 // predecessors are the nodes of members for whose replacement a request stood when Usher began to look, where the set has seen the pods there: between two looks one
-// can come to a node and be gone.
+// can come to a node and be gone. Of members for which one was made since it is not known whether Usher has seen it: then there are none.
 func (s *setSite) predecessors(looked time.Time) []string {
 	var nodes []string
 	for _, q := range list[*v1alpha1.ReplacementRequest](s.world.store, replaces) {
-		listed := s.last != nil && slices.ContainsFunc(s.last.Status.Members, func(m v1alpha1.SetMember) bool { return m.ID == q.Spec.Member.ID })
-		if known := s.entryOf(q.Spec.Member.ID); listed && known != nil && known.Node == s.was[q.Spec.Member.ID] && q.CreationTimestamp.Time.Before(looked.Truncate(time.Second)) && !q.Status.Over() && q.DeletionTimestamp == nil && s.was[q.Spec.Member.ID] != "" {
-			nodes = append(nodes, s.was[q.Spec.Member.ID])
+		id := q.Spec.Member.ID
+		known := s.entryOf(id)
+		switch {
+		case known == nil || q.Status.Over():
+		case !q.CreationTimestamp.Time.Before(looked.Truncate(time.Second)) || q.DeletionTimestamp != nil || known.Node == "" || known.Node != s.was[id]:
+			return nil
+		default:
+			nodes = append(nodes, known.Node)
 		}
 	}
 	return nodes
 }
 
-// checkBound: no pod of a member that has not done its work yet comes to the node of the one that it is the successor of.
+// checkBound: no pod of a member that has not done its work yet comes to the node on which one was that it is the successor of.
 func (s *setSite) checkBound(pod *corev1.Pod, m *machine) {
 	if slices.Contains(s.avoid[pod.Name], m.node) && !s.hasJoined(pod.Name) {
 		s.world.fail("SET", "%s, which is the successor of a member on %s, is put there", pod.Name, m.node)
@@ -314,6 +328,19 @@ func (w *world) checkSet() {
 	case !rests(set) && !lost:
 		w.fail("LIVENESS", "the set is not Ready, and its system serves: %+v", set.Status.Blockers)
 	}
+}
+
+// reworded reports whether a patch of a set's status says of what it waits for only in other words, as the scheduler does, whose words are not watched: a set that rests is
+// looked at once a minute.
+func reworded(object client.Object, p part, body []byte) bool {
+	var patch struct {
+		Status map[string][]v1alpha1.ReplacementBlocker
+	}
+	set, is := object.(*v1alpha1.MemberSet)
+	if !is || p != status || json.Unmarshal(body, &patch) != nil || len(patch.Status) != 1 {
+		return false
+	}
+	return slices.EqualFunc(patch.Status["blockers"], set.Status.Blockers, func(a, b v1alpha1.ReplacementBlocker) bool { return a.Reason == b.Reason })
 }
 
 // removedFromSet reports whether a step was begun for a member that its set has removed: it never comes back, and the step is forgotten after a day.

@@ -1,6 +1,7 @@
 package histories
 
 import (
+	"fmt"
 	"maps"
 	"math/rand/v2"
 	"slices"
@@ -110,7 +111,7 @@ func (s *setSite) newSet(replicas int32) *v1alpha1.MemberSet {
 		}},
 	}
 	if s.sim != nil {
-		set.Spec.System = v1alpha1.System{Etcd: &v1alpha1.Etcd{Access: v1alpha1.Access{Endpoints: []string{etcdsim.Service}}, MaxLag: 2}}
+		set.Spec.System = v1alpha1.System{Etcd: &v1alpha1.Etcd{Access: v1alpha1.Access{Endpoints: setEndpoints()}, MaxLag: 2}}
 	} else {
 		set.Spec.Roles = []v1alpha1.Role{serverRole()}
 	}
@@ -126,6 +127,16 @@ func (s *setSite) newSet(replicas int32) *v1alpha1.MemberSet {
 		set.Spec.Repair = drawRepair(w.dice)
 	}
 	return set
+}
+
+// setEndpoints are a Service, and those of members that may be there: what is asked at first does not depend then on which of two answers that come at one instant
+// was the first.
+func setEndpoints() []string {
+	urls := []string{etcdsim.Service}
+	for n := range 9 {
+		urls = append(urls, etcdsim.URL(fmt.Sprintf("%s-%s-%d", firstPolicy, setGroup, n+1)))
+	}
+	return urls
 }
 
 const (
