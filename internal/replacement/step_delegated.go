@@ -39,7 +39,7 @@ func (s *stepping) delegateNew() {
 	if !s.permitted() {
 		return
 	}
-	if s.Progress.StartTime.IsZero() && !s.Delegated.LastMade.Before(s.Now.Truncate(time.Second)) { // a successor could not be told from it
+	if s.Progress.StartTime.IsZero() && !s.Delegated.LastMade.Before(s.Now.Truncate(time.Second)) { // it would be taken for the successor
 		s.lookAt(s.Now.Truncate(time.Second).Add(time.Second))
 		return
 	}

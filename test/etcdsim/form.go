@@ -2,8 +2,8 @@ package etcdsim
 
 import "slices"
 
-// Form starts a process with an empty disk that is told to form a cluster with others, of which it is one. It reports whether it is part of the cluster: the first
-// says who forms that, and one that is told of others would begin another.
+// Form starts a process with an empty disk that is given others to form a cluster with, of which it is one. It reports whether it is part of the cluster: the first
+// says who forms that, and one that is given others would begin another.
 func (c *Cluster) Form(name string, peers []string) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

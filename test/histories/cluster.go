@@ -76,6 +76,13 @@ func (w *world) progress(p planned) func() {
 			w.store.drop(pods, keyOf(pod))
 			w.podLives[p.pod] = missing
 		}
+	}
+	return w.tend(p, pod, haunted)
+}
+
+// tend is what a kubelet does next with a pod that is there; nil: nothing. Haunted: a process of a former pod of the name still runs.
+func (w *world) tend(p planned, pod *corev1.Pod, haunted bool) func() {
+	switch {
 	case pod.DeletionTimestamp != nil && w.podLives[p.pod] == stopped:
 		return func() {
 			w.note("kubelet: pod %s (%s) is gone", p.pod, pod.UID)

@@ -237,7 +237,7 @@ func (s *setSite) checkExpelled(id string, looked time.Time) {
 	w.safety.excused = w.safety.excused || why != ""
 }
 
-// begin starts the process of a member of etcd with the disk that it has. With an empty one it does what it is told: one that has had another must not.
+// begin starts the process of a member of etcd with the disk that it has. With an empty one it does what it is given: one that has had another must not.
 func (s *setSite) begin(id string) {
 	w, disk := s.world, s.diskOf(id)
 	known, ran := s.data[id]

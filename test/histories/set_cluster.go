@@ -76,18 +76,8 @@ func (s *setSite) progress(p planned) func() {
 		return func() { w.exorcise(p) }
 	case pod == nil:
 		return nil
-	case pod.DeletionTimestamp != nil && w.podLives[p.pod] == stopped:
-		return func() {
-			w.note("kubelet: pod %s (%s) is gone", p.pod, pod.UID)
-			w.store.drop(pods, keyOf(pod))
-			w.podLives[p.pod] = missing
-		}
-	case pod.DeletionTimestamp != nil && !haunted && !time.Now().Before(w.ends[pod.UID]):
-		return func() { w.terminate(p) }
-	case w.podLives[p.pod] == created && !haunted && pod.DeletionTimestamp == nil:
-		return func() { w.run(p) }
 	}
-	return nil
+	return w.tend(p, pod, haunted)
 }
 
 // protected takes a claim away that was deleted, once no pod on a node has it. Its volume stays or goes as that says.
