@@ -71,7 +71,11 @@ func (d *decision) batch(members []*v1alpha1.SetMember) []*v1alpha1.SetMember {
 	case v1alpha1.BatchNone:
 		return nil
 	case v1alpha1.BatchMember:
-		if most := int(max(deref(terms.MaxUnavailableZones), 1)); d.down(members[0]) == 0 && len(unavailable) >= most {
+		most := 1
+		if terms.MaxUnavailableZones != nil {
+			most = int(*terms.MaxUnavailableZones)
+		}
+		if d.down(members[0]) == 0 && len(unavailable) >= most {
 			return nil
 		}
 		return members[:1]
@@ -132,11 +136,4 @@ func zonesOf(members []*v1alpha1.SetMember) []string {
 	}
 	slices.Sort(zones)
 	return slices.Compact(zones)
-}
-
-func deref(n *int32) int32 {
-	if n == nil {
-		return 0
-	}
-	return *n
 }
