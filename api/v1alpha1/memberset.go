@@ -46,6 +46,7 @@ type MemberSetList struct {
 // +kubebuilder:validation:XValidation:rule="!has(self.system.foundationdb) || has(self.faultDomainKey) && self.faultDomainKey == 'kubernetes.io/hostname'",message="set faultDomainKey to kubernetes.io/hostname: a FoundationDB process gets its zone from what a pod knows of its node, which is the node's name and no label of it"
 // +kubebuilder:validation:XValidation:rule="!has(self.system.foundationdb) || !has(oldSelf.system.foundationdb) || self.system.foundationdb.clusterFile == oldSelf.system.foundationdb.clusterFile",message="the ConfigMap of the cluster file is not another one later: pods mount it by its name"
 // +kubebuilder:validation:XValidation:rule="has(self.system.etcd) == has(oldSelf.system.etcd) && has(self.system.foundationdb) == has(oldSelf.system.foundationdb)",message="members do not change from one kind of system to another: write another MemberSet"
+// +kubebuilder:validation:XValidation:rule="has(self.system.foundationdb) || !has(self.updateStrategy) || !has(self.updateStrategy.recreate) || !has(self.updateStrategy.recreate.maintenance) || self.updateStrategy.recreate.maintenance == 'None'",message="FoundationDB alone has zones under maintenance: set updateStrategy.recreate.maintenance to None"
 // +kubebuilder:validation:XValidation:rule="oldSelf.groups.all(o, self.groups.exists(g, g.name == o.name && g.role == o.role))",message="a group is not taken out, and keeps its role: set its replicas to 0"
 type MemberSetSpec struct {
 	// System is what the members belong to, and how it is reached.
@@ -201,6 +202,9 @@ type MemberSetStatus struct {
 	// LastRemovalTime is when the last removal of a member began.
 	// +optional
 	LastRemovalTime *metav1.Time `json:"lastRemovalTime,omitempty"`
+	// Maintenance is the zone that the set has its system keep under maintenance; nil: none.
+	// +optional
+	Maintenance *ZoneMaintenance `json:"maintenance,omitempty"`
 	// Members are all that there are. One is written down before anything of it is made, and stays until nothing of it is left.
 	// +optional
 	// +listType=map
@@ -212,6 +216,31 @@ type MemberSetStatus struct {
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=32
 	Blockers []ReplacementBlocker `json:"blockers,omitempty"`
+}
+
+// ZoneMaintenance is a zone under maintenance. It is written down before the system is asked for it, and is there until the system has ended it.
+type ZoneMaintenance struct {
+	// Zone is the zone in the system's own words.
+	// +kubebuilder:validation:MaxLength=253
+	Zone string `json:"zone"`
+	// StartTime is when it was written down.
+	StartTime metav1.Time `json:"startTime"`
+	// Members are those that it waits for.
+	// +optional
+	// +listType=map
+	// +listMapKey=id
+	// +kubebuilder:validation:MaxItems=500
+	Members []MaintainedMember `json:"members,omitempty"`
+}
+
+// MaintainedMember is a member whose pod is made anew under maintenance. It is on the list until another pod of it does its work.
+type MaintainedMember struct {
+	// +kubebuilder:validation:MaxLength=63
+	ID string `json:"id"`
+	// PodUID is the UID of the pod that goes.
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:MaxLength=128
+	PodUID types.UID `json:"podUID"`
 }
 
 // MemberSetFormed is the system that the first members have formed.

@@ -57,7 +57,26 @@ type RecreationTerms struct {
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	MaxUnavailableZones *int32 `json:"maxUnavailableZones,omitempty"`
+	// Maintenance says whether the system has the zone of pods that are made anew under maintenance meanwhile, and with that waits for what is on their volumes
+	// instead of making it anew elsewhere. It is of the storage servers of FoundationDB. Default: None, by which what they have is moved to others before they go.
+	// +optional
+	Maintenance MaintenanceMode `json:"maintenance,omitempty"`
+	// MaintenanceTimeout is how long after its begin such a maintenance ends by itself, whatever has come back: 2m to 24h. Default: 10m.
+	// +optional
+	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('2m') && duration(self) <= duration('24h')",message="from 2m to 24h"
+	MaintenanceTimeout *metav1.Duration `json:"maintenanceTimeout,omitempty"`
 }
+
+// MaintenanceMode says who has zones under maintenance.
+//
+// +kubebuilder:validation:Enum=Managed;None
+type MaintenanceMode string
+
+// The modes.
+const (
+	MaintenanceManaged MaintenanceMode = "Managed" // Usher begins and ends it, for the pods that are made anew alone
+	MaintenanceNone    MaintenanceMode = "None"
+)
 
 // ReplacementTerms say how members are replaced that are not as their group says.
 type ReplacementTerms struct {

@@ -26,6 +26,9 @@ type MemberSetProvider struct {
 	// +optional
 	// +kubebuilder:default=Retain
 	VolumeClaims VolumeClaimMode `json:"volumeClaims,omitempty"`
+	// Maintenance says whether pods that are evicted are made anew with their claims while their zone is under maintenance.
+	// +optional
+	Maintenance MaintenanceMode `json:"maintenance,omitempty"`
 }
 
 // StatefulSetProvider says what becomes of a member's volumes.

@@ -3,6 +3,7 @@ package act
 import (
 	"context"
 	"encoding/json"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	api "k8s.io/api/lifecycle/v1alpha1"
@@ -152,6 +153,16 @@ func (w *Sets) Empty(ctx context.Context, source *policycache.Source, member sys
 // Refill asks a set's system to take back what Empty has asked for. RefusedForNow says what that waits for.
 func (w *Sets) Refill(ctx context.Context, source *policycache.Source, member system.Member) answers.Answer {
 	return membershipAnswer(w.Observer.Refill(ctx, source, member))
+}
+
+// Maintain asks a set's system to wait for what is in a zone. RefusedForNow says what that waits for.
+func (w *Sets) Maintain(ctx context.Context, source *policycache.Source, zone string, timeout time.Duration) answers.Answer {
+	return membershipAnswer(w.Observer.Maintain(ctx, source, zone, timeout))
+}
+
+// EndMaintenance asks a set's system to wait for that zone no more. RefusedForNow says what that waits for.
+func (w *Sets) EndMaintenance(ctx context.Context, source *policycache.Source, zone string) answers.Answer {
+	return membershipAnswer(w.Observer.EndMaintenance(ctx, source, zone))
 }
 
 // ChangeConfigMap has an entry of a ConfigMap say what its set does, at the version that was decided upon.

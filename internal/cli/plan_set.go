@@ -91,7 +91,7 @@ func (l *setLook) roles() error {
 	if err != nil {
 		return err
 	}
-	problems := policycache.New(nil, all.Kind, roles).Check(&memberset.PolicyOf(l.prospect.Set).Spec)
+	problems := policycache.New(nil, all.Kind, roles).Check(&memberset.PolicyOf(l.prospect.Set, &l.prospect.Kind).Spec)
 	for i := range problems {
 		l.prospect.Unread = append(l.prospect.Unread, memberset.PolicyWrong(problems[i].Path, problems[i].Message))
 	}

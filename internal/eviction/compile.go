@@ -125,8 +125,13 @@ func (c *compiler) member(policy *Policy, spec *v1alpha1.EvictionPolicySpec, ind
 		leavesAfter: declared.LeavesAfter, load: declared.Leaves == v1alpha1.LeavesLoad,
 		patch:       c.provider(path+".provider", declared.Provider, role),
 		memberSet:   declared.Provider != nil && declared.Provider.MemberSet != nil,
+		maintained:  maintained(declared.Provider),
 		tolerations: cmp.Or(declared.Tolerations, v1alpha1.TolerationsKeepOwn),
 	})
+}
+
+func maintained(p *v1alpha1.Provider) bool {
+	return p != nil && p.MemberSet != nil && p.MemberSet.Maintenance == v1alpha1.MaintenanceManaged
 }
 
 func (c *compiler) expression(path, text string, want expression.Type, limit uint64) *expression.Expression {

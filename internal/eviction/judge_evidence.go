@@ -85,12 +85,17 @@ func (j *judgement) newScope() *expression.Scope {
 	scope := &expression.Scope{
 		Now: j.in.Now, Pod: j.in.Pod, Deleted: j.deleted(), Node: j.in.Node,
 		Member: j.verdict.Member, Role: j.verdict.Role, Facts: j.facts, Leaving: j.leaving, Here: j.here(), Unready: j.unready(),
-		Preparing: j.preparing(),
+		Preparing: j.preparing(), Maintained: j.maintained(),
 	}
 	if j.in.Evidence != nil {
 		scope.System = j.in.Evidence.System
 	}
 	return scope
+}
+
+// maintained reports whether the pod is made anew by its MemberSet with all that it has, where no other member takes its place.
+func (j *judgement) maintained() bool {
+	return j.entry != nil && j.entry.maintained && j.in.Pod != nil && len(j.in.Pod.Claims) > 0 && !j.policy.Deleted
 }
 
 // deleted reports whether the pod is known to be gone with its process.

@@ -72,6 +72,7 @@ type entry struct {
 	load        bool     // the pod stays, and what it carries leaves
 	patch       *patch   // nil: no object is patched for a successor
 	memberSet   bool     // Usher itself runs the members
+	maintained  bool     // their pods are made anew with their claims, while their zone is under maintenance
 	tolerations v1alpha1.TolerationMode
 }
 

@@ -17,6 +17,8 @@ type Scope struct {
 	// is known.
 	Pod     *snapshot.Pod
 	Deleted bool
+	// Maintained is `pod.maintained`: the pod is made anew with its claims, while its zone is under maintenance.
+	Maintained bool
 	// Node is `node`; nil: not known.
 	Node *snapshot.Node
 	// Here is `here`: the policy's other members whose pods are bound to the pod's node, those that are on their way included; nil: not
@@ -61,7 +63,7 @@ var podFields = map[string]*cel.Type{
 	"labels": stringMap, "annotations": stringMap, "node": cel.StringType, "phase": cel.StringType,
 	"ready": cel.BoolType, "terminating": cel.BoolType, DeletedFact: cel.BoolType, "created": cel.TimestampType,
 	"ownerKind": cel.StringType, "ownerName": cel.StringType, "priority": cel.IntType,
-	"emptyDirs": stringList, "claims": stringList,
+	"emptyDirs": stringList, "claims": stringList, "maintained": cel.BoolType,
 }
 
 var nodeFields = map[string]*cel.Type{
@@ -134,7 +136,7 @@ func (s *Scope) podFacts() map[string]any {
 		"labels": present(pod.Labels), "annotations": present(pod.Annotations), "phase": string(pod.Phase),
 		"ready": pod.Ready, "terminating": pod.Terminating(), DeletedFact: s.Deleted, "created": pod.Created,
 		"ownerKind": pod.Owner.Kind, "ownerName": pod.Owner.Name, "priority": int64(pod.Priority),
-		"hostname": cmp.Or(pod.Hostname, pod.Name), "emptyDirs": pod.EmptyDirs, "claims": pod.Claims,
+		"hostname": cmp.Or(pod.Hostname, pod.Name), "emptyDirs": pod.EmptyDirs, "claims": pod.Claims, "maintained": s.Maintained,
 	}
 	known(facts, "ip", pod.IP)
 	known(facts, "node", pod.Node)

@@ -63,7 +63,7 @@ func settled(name string, members int) Input {
 	in := w.in
 	in.Set.Name, in.Set.UID, in.Now = name, types.UID(name), noon
 	in.Set.Status.Formed = &v1alpha1.MemberSetFormed{}
-	in.Policy = &Policy{UID: "policy", Ours: true, Spec: PolicyOf(in.Set).Spec}
+	in.Policy = &Policy{UID: "policy", Ours: true, Spec: PolicyOf(in.Set, &in.Kind).Spec}
 	groups, _ := groupsOf(in.Set, &in.Kind)
 	shape := (&decision{Input: &in}).shapeOf(&groups[0])
 	for i := range members {

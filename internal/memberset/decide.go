@@ -58,7 +58,8 @@ func (d *decision) block(b Blocker) { d.blockers = append(d.blockers, b) }
 
 // sameProgress reports whether two states say the same of what actions rest on: whom there is, and how far each is.
 func sameProgress(a, b *v1alpha1.MemberSetStatus) bool {
-	if (a.Formed == nil) != (b.Formed == nil) || len(a.Members) != len(b.Members) || a.ClusterFile != b.ClusterFile {
+	if (a.Formed == nil) != (b.Formed == nil) || len(a.Members) != len(b.Members) || a.ClusterFile != b.ClusterFile ||
+		!equality.Semantic.DeepEqual(a.Maintenance, b.Maintenance) {
 		return false
 	}
 	for i := range a.Members {
@@ -89,6 +90,7 @@ func (d *decision) plan() {
 	}
 	d.update()
 	d.depart()
+	d.maintain()
 	d.joined()
 	d.release()
 	for i := range d.status.Members {

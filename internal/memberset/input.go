@@ -51,6 +51,8 @@ type Kind struct {
 	Several bool
 	// Replaced are the roles whose members are replaced where their pod template changes, unless the set says otherwise.
 	Replaced []string
+	// Maintains reports whether the system can wait for members of a group while their zone is under maintenance; nil: it knows no such thing.
+	Maintains func(group *v1alpha1.MemberGroup) bool
 	// Addresses are where other members reach one; nil: the kind has none.
 	Addresses func(template *corev1.PodSpec, id, namespace string) []string
 	// Environment is what the first container of a member's pod gets; nil: nothing.
@@ -87,6 +89,8 @@ type Listing struct {
 	// Cluster is the id of the list, or of the system.
 	Cluster string
 	Entries []Entry
+	// Maintenance is of a kind with zones under maintenance.
+	Maintenance Maintenance
 	// File is the newest by which the system is found, Away are the IPs of those that it names and that cannot be reached. Both are of a kind with a file.
 	File string
 	Away []string
@@ -102,8 +106,12 @@ type Entry struct {
 	Whole, Healthy bool
 	// Empty: nothing is lost with it. Excluded: the system was asked to keep nothing there. Both are of a kind that empties members.
 	Empty, Excluded bool
-	// Processes is how many of it do their work, of a kind that empties members.
+	// Processes is how many of it do their work, IPs are where, and Zone is their zone, "" where it is not known, of a kind that empties members.
+	// Leads: the system is found by it.
 	Processes int
+	IPs       []string
+	Zone      string
+	Leads     bool
 }
 
 // Object is an object that was made for a member.
@@ -211,6 +219,9 @@ type Action struct {
 	// Addresses are where the member that is admitted is reached. Entry is the one that leaves the list.
 	Addresses []string
 	Entry     *v1alpha1.MemberRegistration
+	// Zone is the one under maintenance, Timeout after which time that ends by itself.
+	Zone    string
+	Timeout time.Duration
 }
 
 // ActionKind says what an Action does.
@@ -218,28 +229,30 @@ type ActionKind string
 
 // The kinds.
 const (
-	MakePolicy    ActionKind = "makePolicy"
-	ChangePolicy  ActionKind = "changePolicy"
-	MakeClaim     ActionKind = "makeClaim"
-	MakeService   ActionKind = "makeService"
-	MakePod       ActionKind = "makePod"
-	Admit         ActionKind = "admit"         // Member, Addresses: the system takes it onto its list, or gives it its whole part there
-	Expel         ActionKind = "expel"         // Entry: the system takes it off its list
-	Empty         ActionKind = "empty"         // Member: what it has is moved to others
-	Refill        ActionKind = "refill"        // Member: the system uses it again, or forgets that it does not
-	MakeFile      ActionKind = "makeFile"      // ConfigMap is made
-	ChangeFile    ActionKind = "changeFile"    // Name, UID, Version: the entry of the ConfigMap becomes that of ConfigMap
-	Form          ActionKind = "form"          // the first members begin the system, where there is none
-	Lead          ActionKind = "lead"          // others lead to the system in the place of those that cannot be reached
-	Mark          ActionKind = "mark"          // Request is made
-	Unmark        ActionKind = "unmark"        // Name, UID: a request that the set has made is deleted
-	DeletePod     ActionKind = "deletePod"     // Name, UID, Version
-	EvictPod      ActionKind = "evictPod"      // Name, UID: its eviction is asked for
-	KeepPod       ActionKind = "keepPod"       // Name, UID: what was asked for is taken back
-	RelabelPod    ActionKind = "relabelPod"    // Name, UID, Version, Labels, Annotations
-	RetainVolume  ActionKind = "retainVolume"  // Name, UID: the reclaim policy of the PersistentVolume becomes Retain
-	DeleteClaim   ActionKind = "deleteClaim"   // Name, UID
-	DeleteService ActionKind = "deleteService" // Name, UID
+	MakePolicy     ActionKind = "makePolicy"
+	ChangePolicy   ActionKind = "changePolicy"
+	MakeClaim      ActionKind = "makeClaim"
+	MakeService    ActionKind = "makeService"
+	MakePod        ActionKind = "makePod"
+	Admit          ActionKind = "admit"          // Member, Addresses: the system takes it onto its list, or gives it its whole part there
+	Expel          ActionKind = "expel"          // Entry: the system takes it off its list
+	Empty          ActionKind = "empty"          // Member: what it has is moved to others
+	Refill         ActionKind = "refill"         // Member: the system uses it again, or forgets that it does not
+	MakeFile       ActionKind = "makeFile"       // ConfigMap is made
+	ChangeFile     ActionKind = "changeFile"     // Name, UID, Version: the entry of the ConfigMap becomes that of ConfigMap
+	Form           ActionKind = "form"           // the first members begin the system, where there is none
+	Lead           ActionKind = "lead"           // others lead to the system in the place of those that cannot be reached
+	Maintain       ActionKind = "maintain"       // Zone, Timeout: the system waits for what is there
+	EndMaintenance ActionKind = "endMaintenance" // Zone: it waits no more
+	Mark           ActionKind = "mark"           // Request is made
+	Unmark         ActionKind = "unmark"         // Name, UID: a request that the set has made is deleted
+	DeletePod      ActionKind = "deletePod"      // Name, UID, Version
+	EvictPod       ActionKind = "evictPod"       // Name, UID: its eviction is asked for
+	KeepPod        ActionKind = "keepPod"        // Name, UID: what was asked for is taken back
+	RelabelPod     ActionKind = "relabelPod"     // Name, UID, Version, Labels, Annotations
+	RetainVolume   ActionKind = "retainVolume"   // Name, UID: the reclaim policy of the PersistentVolume becomes Retain
+	DeleteClaim    ActionKind = "deleteClaim"    // Name, UID
+	DeleteService  ActionKind = "deleteService"  // Name, UID
 )
 
 // Blocker is one thing that a set waits for.

@@ -132,8 +132,8 @@ func (d *decision) newService(m *v1alpha1.SetMember) *corev1.Service {
 	}
 }
 
-// PolicyOf is the policy over the members of a set, with the defaults that the apiserver sets.
-func PolicyOf(set *v1alpha1.MemberSet) *v1alpha1.EvictionPolicy {
+// PolicyOf is the policy over the members of a set of a kind, with the defaults that the apiserver sets.
+func PolicyOf(set *v1alpha1.MemberSet, kind *Kind) *v1alpha1.EvictionPolicy {
 	policy := &v1alpha1.EvictionPolicy{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: set.Namespace, Name: set.Name, Labels: map[string]string{v1alpha1.MemberSetLabel: set.Name}, OwnerReferences: ownedBy(set),
@@ -148,10 +148,18 @@ func PolicyOf(set *v1alpha1.MemberSet) *v1alpha1.EvictionPolicy {
 			Role: g.Role, ID: "pod.name", Deletes: v1alpha1.DeleteGuard, OwnerDeletes: v1alpha1.DeleteGuard, Leaves: v1alpha1.LeavesPod,
 			Tolerations: v1alpha1.TolerationsKeepOwn, OnNodePressure: v1alpha1.PressureWhenAllowed,
 			Selector: metav1.LabelSelector{MatchLabels: map[string]string{v1alpha1.MemberSetLabel: set.Name, v1alpha1.MemberGroupLabel: g.Name}},
-			Provider: &v1alpha1.Provider{MemberSet: &v1alpha1.MemberSetProvider{VolumeClaims: cmp.Or(set.Spec.Removal.VolumeClaims, v1alpha1.VolumeClaimsRetain)}},
+			Provider: &v1alpha1.Provider{MemberSet: providerOf(set, kind, g)},
 		})
 	}
 	return policy
+}
+
+func providerOf(set *v1alpha1.MemberSet, kind *Kind, g *v1alpha1.MemberGroup) *v1alpha1.MemberSetProvider {
+	provider := &v1alpha1.MemberSetProvider{VolumeClaims: cmp.Or(set.Spec.Removal.VolumeClaims, v1alpha1.VolumeClaimsRetain)}
+	if maintains(set, kind, g) {
+		provider.Maintenance = v1alpha1.MaintenanceManaged
+	}
+	return provider
 }
 
 // govern has the set's policy say what the set does. There is none before the system is formed: what asks a system that is not there holds every pod.
@@ -159,7 +167,7 @@ func (d *decision) govern() {
 	if d.status.Formed == nil {
 		return
 	}
-	want := PolicyOf(d.Set)
+	want := PolicyOf(d.Set, &d.Kind)
 	switch p := d.Policy; {
 	case p == nil:
 		d.act(Action{Kind: MakePolicy, Policy: want})

@@ -15,9 +15,12 @@ import (
 // with no member excluded.
 func TestPropertySet(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		kind := rapid.SampledFrom([]Kind{listing, plain, emptying}).Draw(t, "kind")
+		kind := rapid.SampledFrom([]Kind{listing, plain, emptying, maintaining()}).Draw(t, "kind")
 		w := newWorld(kind, int32(rapid.IntRange(1, 5).Filter(func(n int) bool { return n != 2 || !kind.Lists }).Draw(t, "replicas")), t.Fatalf)
 		w.pinned = rapid.Bool().Draw(t, "pinned")
+		if kind.Maintains != nil {
+			w.in.Set.Spec.UpdateStrategy.Recreate.Maintenance = rapid.SampledFrom([]v1alpha1.MaintenanceMode{v1alpha1.MaintenanceManaged, ""}).Draw(t, "maintenance")
+		}
 		if rapid.Bool().Draw(t, "complete") && !w.settle() {
 			t.Fatal("it is not complete")
 		}
@@ -25,6 +28,9 @@ func TestPropertySet(t *testing.T) {
 			w.happen(t)
 		}
 		w.lost, w.mute = map[string]bool{}, false
+		if w.upkeep.other { // another client ends what it has begun
+			w.another("")
+		}
 		if kind.Lists && len(w.in.Set.Status.Groups) > 0 { // what was refused is set back
 			w.in.Set.Spec.Groups[0].Replicas = new((&decision{Input: &w.in}).wanted(&w.in.Set.Spec.Groups[0]))
 		}
@@ -37,6 +43,9 @@ func TestPropertySet(t *testing.T) {
 		if s := w.in.Set.Status.Groups[0]; s.UpdatedCount != s.Replicas {
 			t.Fatalf("%d of %d members are as their group says", s.UpdatedCount, s.Replicas)
 		}
+		if w.in.Set.Status.Maintenance != nil || w.upkeep.zone != "" {
+			t.Fatalf("zone %s is still under maintenance: %+v", w.upkeep.zone, w.in.Set.Status.Maintenance)
+		}
 		for id, disk := range w.disks {
 			if disk.excluded {
 				t.Fatalf("%s is still excluded", id)
@@ -46,7 +55,7 @@ func TestPropertySet(t *testing.T) {
 }
 
 func (w *world) happen(t *rapid.T) {
-	switch rapid.IntRange(0, 15).Draw(t, "what") {
+	switch rapid.IntRange(0, 16).Draw(t, "what") {
 	case 0:
 		if ids := w.ids(); len(ids) > 0 && w.in.Kind.Empties && rapid.Bool().Draw(t, "another client") { // it includes a member
 			w.diskOf(rapid.SampledFrom(ids).Draw(t, "included")).excluded = false
@@ -95,6 +104,12 @@ func (w *world) happen(t *rapid.T) {
 		u.Recreate.Batch = rapid.SampledFrom([]v1alpha1.MemberBatch{"", v1alpha1.BatchAll, v1alpha1.BatchZone, v1alpha1.BatchMember}).Draw(t, "batch")
 		w.in.Set.Spec.Removal.Batch = rapid.SampledFrom([]v1alpha1.MemberBatch{"", v1alpha1.BatchAll, v1alpha1.BatchMember}).Draw(t, "removal")
 		w.in.Set.Spec.Removal.MinInterval = &metav1.Duration{Duration: rapid.SampledFrom([]time.Duration{0, 5 * time.Second}).Draw(t, "interval")}
+	case 14: // another client has a zone under maintenance, or ends that; or the set has zones under maintenance, or no more
+		if rapid.Bool().Draw(t, "another client") {
+			w.another(rapid.SampledFrom([]string{"", "z1", "z2"}).Draw(t, "zone"))
+		} else if w.in.Kind.Maintains != nil {
+			w.in.Set.Spec.UpdateStrategy.Recreate.Maintenance = rapid.SampledFrom([]v1alpha1.MaintenanceMode{"", v1alpha1.MaintenanceManaged}).Draw(t, "maintenance")
+		}
 	case 6:
 		w.pass()
 	default:

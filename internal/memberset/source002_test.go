@@ -176,6 +176,52 @@ var source002 = []struct {
 			t.Errorf("%d members", n)
 		}
 	}},
+	{"19a", "The FoundationDB Kubernetes operator supports to make use of the maintenance mode in FoundationDB.", func(t *testing.T) {
+		t.Helper()
+		w, p := underMaintenance(t)
+		if m := w.in.Set.Status.Maintenance; m == nil || m.Zone != p.Zone {
+			t.Errorf("the pod of zone %s is to go, and %+v is under maintenance", p.Zone, m)
+		}
+	}},
+	{"19b", "Using the maintenance mode in FoundationDB will reduce the data distribution and disruption when Storage Pods must be updated.", func(t *testing.T) {
+		t.Helper()
+		w := maintained(t)
+		before := w.podNamed("kv-member-1").UID
+		w.image("fdb:2")
+		for range 300 {
+			w.pass()
+			w.evict()
+			if r := w.step(-1); ready(&r.Status) && !r.Progress {
+				break
+			}
+			if slices.ContainsFunc(w.ids(), func(id string) bool { return w.diskOf(id).excluded || w.runs(id) && w.diskOf(id).data == 0 }) {
+				t.Fatal("data is moved off a member")
+			}
+		}
+		if w.podNamed("kv-member-1").UID == before {
+			t.Error("its pod is not made anew")
+		}
+	}},
+	{"19c", "The following addition to the FoundationDBCluster resource will enable the maintenance mode for this cluster: UseMaintenanceModeChecker: true", func(t *testing.T) {
+		t.Helper()
+		w := maintained(t)
+		w.in.Set.Spec.UpdateStrategy.Recreate.Maintenance = "" // which is the default
+		w.podNamed("kv-member-1").Wanted = true
+		w.step(-1)
+		if m := w.in.Set.Status.Maintenance; m != nil {
+			t.Errorf("it was not asked for, and %+v", m)
+		}
+	}},
+	{"19d", "Only Pods that are updated (deleted and recreated) will be considered during the maintenance mode.", func(t *testing.T) {
+		t.Helper()
+		w, p := underMaintenance(t)
+		other := w.podNamed("kv-member-2")
+		other.Zone, other.Ready, other.Terminating = p.Zone, false, true // it goes for another cause
+		w.step(0)
+		if m := w.in.Set.Status.Maintenance; m == nil || len(m.Members) != 1 || m.Members[0].ID != p.Name {
+			t.Errorf("it waits for %+v", m)
+		}
+	}},
 	{"20", "If the Operator command line parameter --replace-on-security-context-change is set to true, the Operator can automatically replace pods which have changes to any of the following fields: FSGroup, FSGroupChangePolicy, RunAsGroup, RunAsUser.", func(t *testing.T) {
 		t.Helper()
 		for _, field := range []string{`"fsGroup":7`, `"fsGroupChangePolicy":"Always"`, `"runAsGroup":7`, `"runAsUser":7`} {

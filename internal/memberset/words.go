@@ -50,6 +50,7 @@ const (
 	UpdateDisabled    Reason = "UpdateDisabled"
 	RemovalWaits      Reason = "RemovalWaits"
 	RemovalDisabled   Reason = "RemovalDisabled"
+	ZoneMaintained    Reason = "ZoneMaintained"
 )
 
 func templateInvalid(group string, err error) Blocker {

@@ -27,7 +27,7 @@ func (w *world) look() {
 	if !w.begun || w.mute {
 		return
 	}
-	w.in.List = Listing{Cluster: "kv", File: w.newest()}
+	w.in.List = Listing{Cluster: "kv", File: w.newest(), Maintenance: Maintenance{Zone: w.upkeep.zone}}
 	for _, ip := range w.leads {
 		if !slices.ContainsFunc(w.in.Pods, func(p Pod) bool { return p.IP == ip && w.runs(p.Name) }) {
 			w.in.List.Away = append(w.in.List.Away, ip)
@@ -42,7 +42,7 @@ func (w *world) look() {
 			processes = 1
 		}
 		w.in.List.Entries = append(w.in.List.Entries, Entry{
-			Name: m.ID, Processes: processes, Whole: runs && !disk.excluded, Healthy: runs, Excluded: disk.excluded, Empty: runs && disk.empty() || !runs && disk.lost >= fullAfter,
+			Zone: w.zoneKnown(m.ID), Leads: w.leading == m.ID, IPs: w.ipsKnown(m.ID), Name: m.ID, Processes: processes, Whole: runs && !disk.excluded, Healthy: runs, Excluded: disk.excluded, Empty: runs && disk.empty() || !runs && disk.lost >= fullAfter,
 		})
 	}
 }

@@ -66,6 +66,9 @@ type world struct {
 	leads    []string         // the IPs that the file has
 	file     int              // how often it has changed
 	mute     bool             // the system does not answer
+	upkeep   upkeep
+	leading  string // the member by which the system says that it is found
+	at       string // the IP at which the system says that members are; "": those of their pods
 }
 
 // disk is what a member has that is emptied.
@@ -196,6 +199,10 @@ func (w *world) carryOut(a *Action) {
 		w.empty(a.Member)
 	case Refill:
 		w.disks[a.Member].excluded = false
+	case Maintain:
+		w.maintain(a)
+	case EndMaintenance:
+		w.endMaintenance(a)
 	case Mark:
 		if !slices.ContainsFunc(w.in.Requests, func(q Request) bool { return q.Name == a.Request.Name && !q.Over }) {
 			w.in.Requests = append(w.in.Requests, Request{Name: a.Request.Name, UID: w.uid(), Role: a.Request.Spec.Member.Role, Member: a.Member, Own: true})
@@ -325,6 +332,7 @@ func (w *world) admit(a *Action) {
 // pass has pods be scheduled and start, or go, and the system notice.
 func (w *world) pass() {
 	w.distribute()
+	w.upkeeps()
 	for i := range w.in.Pods {
 		p := &w.in.Pods[i]
 		if p.Node == "" && !p.Terminating {
@@ -392,7 +400,8 @@ func (w *world) evict() {
 	for i := range w.in.Pods {
 		p := &w.in.Pods[i]
 		held := p.OnEviction == "" || replacedOnEviction(p.OnEviction, p)
-		if (p.Asked || p.Wanted) && !held && !p.Terminating && !slices.ContainsFunc(w.in.Pods, func(o Pod) bool { return o.Name != p.Name && (!o.Ready || o.Terminating) }) {
+		if (p.Asked || p.Wanted) && !held && !p.Terminating && w.maintained(p) && !slices.ContainsFunc(w.in.Pods, func(o Pod) bool { return o.Name != p.Name && (!o.Ready || o.Terminating) }) {
+			w.goesMaintained(p)
 			p.Terminating = true
 		}
 	}

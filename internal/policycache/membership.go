@@ -3,6 +3,7 @@ package policycache
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"usher.sh/usher/api/v1alpha1"
 	"usher.sh/usher/internal/memberset"
@@ -133,6 +134,16 @@ func (k *Observer) Empty(ctx context.Context, source *Source, member system.Memb
 // Refill takes back what Empty has asked for.
 func (k *Observer) Refill(ctx context.Context, source *Source, member system.Member) (missing string, err error) {
 	return k.emptying(ctx, source, func(ctx context.Context, s system.Emptying) (string, error) { return s.Refill(ctx, member) })
+}
+
+// Maintain has the source's system wait for what is in a zone.
+func (k *Observer) Maintain(ctx context.Context, source *Source, zone string, timeout time.Duration) (missing string, err error) {
+	return k.emptying(ctx, source, func(ctx context.Context, s system.Emptying) (string, error) { return s.Maintain(ctx, zone, timeout) })
+}
+
+// EndMaintenance has it wait for that zone no more.
+func (k *Observer) EndMaintenance(ctx context.Context, source *Source, zone string) (missing string, err error) {
+	return k.emptying(ctx, source, func(ctx context.Context, s system.Emptying) (string, error) { return s.EndMaintenance(ctx, zone) })
 }
 
 func (k *Observer) emptying(ctx context.Context, source *Source, ask func(context.Context, system.Emptying) (string, error)) (missing string, err error) {

@@ -86,6 +86,11 @@ type Emptying interface {
 	Empty(ctx context.Context, member Member) (missing string, err error)
 	// Refill takes back what Empty has asked for, also of a member that is gone.
 	Refill(ctx context.Context, member Member) (missing string, err error)
+	// Maintain has the system wait for what is in a zone instead of making it anew elsewhere, until EndMaintenance or until the time is over. It refuses where
+	// that would conceal what is missing, and where another zone is under maintenance.
+	Maintain(ctx context.Context, zone string, timeout time.Duration) (missing string, err error)
+	// EndMaintenance has it wait for that zone no more, once what came back there keeps up with the others.
+	EndMaintenance(ctx context.Context, zone string) (missing string, err error)
 }
 
 // Listing is what a system's list of members says of one member.

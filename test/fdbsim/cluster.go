@@ -62,6 +62,7 @@ type Cluster struct {
 	logs, old    []string // processes that are log servers of this generation and of the one before
 	maintenance  string
 	maintainedTo time.Time
+	behind       time.Duration // what the slowest storage server has not read yet
 	ticks        int
 	calls        []string
 	loses, mute  bool
@@ -160,6 +161,13 @@ func (c *Cluster) settled() bool {
 // has ended, and while that lasts.
 func (c *Cluster) conceals(p *Process) bool {
 	return !p.running && (c.now.Sub(p.missed) < lostAfter || p.Zone == c.maintenance)
+}
+
+// Behind has the slowest storage server be so far behind.
+func (c *Cluster) Behind(d time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.behind = d
 }
 
 // setMaintenance has another zone be under maintenance; "": none.

@@ -79,10 +79,22 @@ func (c *Cluster) cluster() object {
 		"processes": c.members(since), "data": c.data(since), "logs": c.logSets(), "full_replication": true,
 		"fault_tolerance": object{"max_zone_failures_without_losing_data": c.tolerance(), "max_zone_failures_without_losing_availability": c.tolerance()},
 	}
+	if since >= incompleteFor {
+		doc["qos"] = c.performance()
+	}
 	if c.maintenance != "" {
 		doc["maintenance_zone"], doc["maintenance_seconds_remaining"] = c.maintenance, c.maintainedTo.Sub(c.now).Seconds()
 	}
 	return doc
+}
+
+// performance is how far the slowest servers are behind. It is not known for as long as the status is not complete after a recovery.
+func (c *Cluster) performance() object {
+	return object{
+		"worst_data_lag_storage_server":       object{"seconds": c.behind.Seconds(), "versions": c.behind.Microseconds()},
+		"worst_durability_lag_storage_server": object{"seconds": (c.behind + 5*time.Second).Seconds(), "versions": 0},
+		"worst_queue_bytes_log_server":        30_000, "worst_queue_bytes_storage_server": 3_000,
+	}
 }
 
 // withoutDatabase is what a cluster controller says where the coordinators have no record of a database.

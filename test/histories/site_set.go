@@ -194,7 +194,7 @@ func (s *setSite) spec(bool) v1alpha1.EvictionPolicySpec {
 	if set == nil {
 		set = s.last
 	}
-	return memberset.PolicyOf(set).Spec
+	return memberset.PolicyOf(set, &memberset.Kind{}).Spec
 }
 
 func (s *setSite) kind(r *replica, real system.Kind) system.Kind {

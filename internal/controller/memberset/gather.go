@@ -61,7 +61,7 @@ func (r *reconciler) gather(ctx context.Context, set *v1alpha1.MemberSet) (*look
 
 // compile notes what the set's policy is wrong in, or would be: once there are members, it is too late for it.
 func (r *reconciler) compile(l *look) {
-	policies, want := r.Gatherer.Policies, memberset.PolicyOf(l.set)
+	policies, want := r.Gatherer.Policies, memberset.PolicyOf(l.set, &l.in.Kind)
 	var problems []eviction.Problem
 	if l.policy != nil && equality.Semantic.DeepEqual(l.policy.Spec, want.Spec) { // which is compiled already
 		problems = policies.Compiled(l.policy).Problems()

@@ -147,7 +147,8 @@ func (r *reconciler) do(ctx context.Context, l *look, a *memberset.Action) answe
 		return r.Members.DeleteClaim(ctx, named, a.UID)
 	case memberset.DeleteService:
 		return r.Act.DeleteService(ctx, named, a.UID)
-	case memberset.Admit, memberset.Expel, memberset.Form, memberset.Lead, memberset.Empty, memberset.Refill:
+	case memberset.Admit, memberset.Expel, memberset.Form, memberset.Lead, memberset.Empty, memberset.Refill,
+		memberset.Maintain, memberset.EndMaintenance:
 		return r.resize(ctx, l, a)
 	}
 	return answers.Answer{Code: answers.Rejected, Message: fmt.Sprintf("%s cannot be carried out", a.Kind)}
@@ -160,7 +161,10 @@ func makes(a *memberset.Action) bool {
 
 // asks reports whether an action is asked for until the system says that it is done.
 func asks(a memberset.Action) bool {
-	return slices.Contains([]memberset.ActionKind{memberset.Admit, memberset.Expel, memberset.Form, memberset.Lead, memberset.Empty, memberset.Refill}, a.Kind)
+	return slices.Contains([]memberset.ActionKind{
+		memberset.Admit, memberset.Expel, memberset.Form, memberset.Lead, memberset.Empty, memberset.Refill,
+		memberset.Maintain, memberset.EndMaintenance,
+	}, a.Kind)
 }
 
 // mark makes a request for the set's policy, with which it goes.
@@ -198,6 +202,10 @@ func (r *reconciler) empty(ctx context.Context, l *look, a *memberset.Action) an
 		return r.Act.Empty(ctx, l.source, l.member(a.Member))
 	case memberset.Refill:
 		return r.Act.Refill(ctx, l.source, l.member(a.Member))
+	case memberset.Maintain:
+		return r.Act.Maintain(ctx, l.source, a.Zone, a.Timeout)
+	case memberset.EndMaintenance:
+		return r.Act.EndMaintenance(ctx, l.source, a.Zone)
 	}
 	return answers.Answer{Code: answers.Rejected, Message: fmt.Sprintf("%s cannot be carried out", a.Kind)}
 }

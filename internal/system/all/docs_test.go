@@ -66,7 +66,7 @@ func TestSetOfThePage(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, problems := eviction.Compile(&memberset.PolicyOf(&set).Spec, roles, kind.Declaration(&set.Spec.System)); len(problems) > 0 {
+	if _, problems := eviction.Compile(&memberset.PolicyOf(&set, kind.Set).Spec, roles, kind.Declaration(&set.Spec.System)); len(problems) > 0 {
 		t.Errorf("its policy: %+v", problems)
 	}
 }

@@ -24,11 +24,13 @@ func (c *cluster) Contents(ctx context.Context, members []system.Member) (member
 		return memberset.Listing{}, err
 	}
 	listing := c.foundBy(v)
+	listing.Maintenance.Zone = v.Cluster.MaintenanceZone
 	for _, m := range members {
 		processes := v.processes(m)
 		listing.Entries = append(listing.Entries, memberset.Entry{
 			Name: m.ID, Processes: len(processes), Healthy: len(processes) > 0, Whole: len(processes) > 0 && !v.covered(m),
-			Empty: c.keeps(v, m, processes) == "", Excluded: slices.Contains(v.Exclusions(), byID(m.ID)),
+			Empty: c.keeps(v, m, processes) == "", Excluded: slices.Contains(v.Exclusions(), byID(m.ID)), IPs: ipsOf(system.Member{}, processes), Zone: zoneOf(processes),
+			Leads: v.coordinates(m, processes),
 		})
 	}
 	for _, id := range v.idsExcluded() {

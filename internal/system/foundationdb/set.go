@@ -23,6 +23,7 @@ func setKind() *memberset.Kind {
 		Name: Name, Empties: true, Several: true, AddressFrom: []v1alpha1.AddressSource{v1alpha1.AddressFromPod},
 		Replaced:    []string{Name + "-log", Name + "-stateless"}, // source 002, "only for transaction system Pods"
 		Environment: environment, Accepts: accepts,
+		Maintains: func(g *v1alpha1.MemberGroup) bool { return classOf(g) == "storage" }, // FoundationDB waits for storage servers alone
 		File: &memberset.FileKind{
 			Key:   func(spec *v1alpha1.System) v1alpha1.ConfigMapKey { return *spec.FoundationDB.ClusterFile.ConfigMap },
 			Begin: begin, Cluster: description,

@@ -92,6 +92,9 @@ type bench struct {
 	roles  map[string]string // by member; foundationdb-storage where there is none
 	ids    []string
 
+	// maintained: they are of a MemberSet that makes their pods anew with their claims, under maintenance.
+	maintained bool
+
 	members []system.Member // as they were observed last
 }
 
@@ -127,11 +130,20 @@ func newBenchOf(t *testing.T, s site, n int, own v1alpha1.FoundationDB) *bench {
 	return b
 }
 
-// compiled is the policy.
-var compiled = sync.OnceValues(func() (*eviction.Policy, error) {
+// compiled is the policy, compiledOfSet that of a MemberSet.
+var (
+	compiled      = sync.OnceValues(func() (*eviction.Policy, error) { return compile(nil) })
+	compiledOfSet = sync.OnceValues(func() (*eviction.Policy, error) {
+		return compile(&v1alpha1.Provider{MemberSet: &v1alpha1.MemberSetProvider{Maintenance: v1alpha1.MaintenanceManaged}})
+	})
+)
+
+func compile(provider *v1alpha1.Provider) (*eviction.Policy, error) {
 	kind, spec := foundationdb.Kind(), &v1alpha1.EvictionPolicySpec{System: v1alpha1.System{FoundationDB: &v1alpha1.FoundationDB{}}}
 	for _, role := range []string{"foundationdb-storage", "foundationdb-log", "foundationdb-stateless"} {
-		spec.Members = append(spec.Members, v1alpha1.MemberSelector{Role: role, Selector: metav1.LabelSelector{MatchLabels: map[string]string{"role": role}}})
+		spec.Members = append(spec.Members, v1alpha1.MemberSelector{
+			Role: role, Selector: metav1.LabelSelector{MatchLabels: map[string]string{"role": role}}, Provider: provider,
+		})
 	}
 	roles, err := eviction.ParseRoles(kind.Roles)
 	if err != nil {
@@ -142,7 +154,7 @@ var compiled = sync.OnceValues(func() (*eviction.Policy, error) {
 		return nil, fmt.Errorf("%v", problems)
 	}
 	return policy, nil
-})
+}
 
 func (b *bench) role(id string) string {
 	if role := b.roles[id]; role != "" {
@@ -152,7 +164,11 @@ func (b *bench) role(id string) string {
 }
 
 func (b *bench) pod(id string) *snapshot.Pod {
-	return &snapshot.Pod{Namespace: "db", Name: id, UID: "uid-of-pod", Labels: map[string]string{"role": b.role(id)}, EmptyDirs: []string{"data"}}
+	pod := &snapshot.Pod{Namespace: "db", Name: id, UID: "uid-of-pod", Labels: map[string]string{"role": b.role(id)}, EmptyDirs: []string{"data"}}
+	if b.maintained {
+		pod.EmptyDirs, pod.Claims, pod.Annotations = nil, []string{"data-" + id}, map[string]string{v1alpha1.OnEvictionAnnotation: v1alpha1.PodFollows}
+	}
+	return pod
 }
 
 func (b *bench) ref(id string) v1alpha1.MemberRef {

@@ -41,6 +41,7 @@ type Cluster struct {
 	MaintenanceZone  string              `json:"maintenance_zone"`
 	MaintenanceLeft  *float64            `json:"maintenance_seconds_remaining"` // a number of seconds
 	ConnectionString string              `json:"connection_string"`
+	QoS              QoS                 `json:"qos"`
 }
 
 // Process is one fdbserver.
@@ -117,6 +118,19 @@ type Logs struct {
 	RemoteReplication    *int64 `json:"remote_log_replication_factor"`
 	SatelliteTolerance   *int64 `json:"satellite_log_fault_tolerance"`
 	SatelliteReplication *int64 `json:"satellite_log_replication_factor"`
+}
+
+// QoS is how far the slowest servers are behind.
+type QoS struct {
+	DataLag       Lag    `json:"worst_data_lag_storage_server"`       // of what a storage server has read of the log
+	DurabilityLag Lag    `json:"worst_durability_lag_storage_server"` // of what it has on its disk
+	LogQueue      *int64 `json:"worst_queue_bytes_log_server"`
+	StorageQueue  *int64 `json:"worst_queue_bytes_storage_server"`
+}
+
+// Lag is a distance in time.
+type Lag struct {
+	Seconds *float64 `json:"seconds"`
 }
 
 // FaultTolerance is how many zones may fail: the smallest number that any of several limits gives.
