@@ -110,29 +110,35 @@ func (e *etcd) folder(node, what string) string {
 // configs are what etcd's --config-file reads, by member.
 func (e *etcd) configs(t *testing.T, state string) map[string]string {
 	t.Helper()
-	var peers []string
-	for i := range size {
-		peers = append(peers, member(i)+"="+e.peerURL(i))
-	}
 	all := map[string]string{}
 	for i := range size {
-		text, err := yaml.Marshal(map[string]any{
-			"name":                        member(i),
-			"data-dir":                    "/data/etcd",
-			"listen-client-urls":          fmt.Sprintf("http://0.0.0.0:%d", clientPort),
-			"advertise-client-urls":       e.url(i, clientPort),
-			"listen-peer-urls":            fmt.Sprintf("http://0.0.0.0:%d", peerPort),
-			"initial-advertise-peer-urls": e.peerURL(i),
-			"initial-cluster":             strings.Join(peers, ","),
-			"initial-cluster-state":       state,
-			"unsafe-no-fsync":             !*fsync,
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		all[member(i)] = string(text)
+		all[member(i)] = e.configOf(t, i, size, e.addresses[i], state)
 	}
 	return all
+}
+
+// configOf is that of a member among the first ones.
+func (e *etcd) configOf(t *testing.T, i, first int, address, state string) string {
+	t.Helper()
+	var peers []string
+	for j := range first {
+		peers = append(peers, member(j)+"="+e.peerURL(j))
+	}
+	text, err := yaml.Marshal(map[string]any{
+		"name":                        member(i),
+		"data-dir":                    "/data/etcd",
+		"listen-client-urls":          fmt.Sprintf("http://0.0.0.0:%d", clientPort),
+		"advertise-client-urls":       fmt.Sprintf("http://%s:%d", address, clientPort),
+		"listen-peer-urls":            fmt.Sprintf("http://0.0.0.0:%d", peerPort),
+		"initial-advertise-peer-urls": e.peerURL(i),
+		"initial-cluster":             strings.Join(peers, ","),
+		"initial-cluster-state":       state,
+		"unsafe-no-fsync":             !*fsync,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
 }
 
 // peerURL names the member, as the cluster's DNS would; there is none, and a pod has the names in its /etc/hosts.
