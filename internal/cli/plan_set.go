@@ -175,7 +175,7 @@ func (l *setLook) claims(ctx context.Context) error {
 }
 
 func (l *setLook) services(ctx context.Context) error {
-	if len(l.prospect.Kind.Ports) == 0 {
+	if l.prospect.Kind.Ports == nil {
 		return nil
 	}
 	services, err := l.Services(ctx)
@@ -183,7 +183,7 @@ func (l *setLook) services(ctx context.Context) error {
 		return l.refused("Services", err)
 	}
 	for i := range services {
-		l.prospect.Services = append(l.prospect.Services, memberset.ObjectOf(l.prospect.Set, &services[i]))
+		l.prospect.Services = append(l.prospect.Services, memberset.ServiceOf(l.prospect.Set, &services[i]))
 	}
 	return nil
 }

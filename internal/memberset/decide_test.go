@@ -83,7 +83,7 @@ func TestIDsAreNotUsedTwice(t *testing.T) {
 			in.Claims = []Claim{{Object: Object{Name: "data-kv-member-7", Member: "kv-member-7"}}}
 		},
 		"its name":  func(in *Input) { in.Claims = []Claim{{Object: Object{Name: "data-kv-member-7"}}} },
-		"a Service": func(in *Input) { in.Services = []Object{{Name: "kv-member-7"}} },
+		"a Service": func(in *Input) { in.Services = []Service{{Object: Object{Name: "kv-member-7"}}} },
 		"a request": func(in *Input) { in.Requests = []Request{{Member: "kv-member-7", Over: true}} },
 		"the list":  func(in *Input) { in.List.Entries = []Entry{{Name: "kv-member-7"}} },
 		"its address": func(in *Input) {
@@ -175,7 +175,7 @@ func TestWhatRemainsOfAnEarlierSet(t *testing.T) {
 		"nothing": {listing, func(*world) {}, ""},
 		"pods, claims and Services": {listing, func(w *world) {
 			w.in.Pods, w.in.Claims = []Pod{{Object: Object{Name: "p"}}}, []Claim{{Object: Object{Name: "c"}}}
-			w.in.Services = []Object{{Name: "s"}}
+			w.in.Services = []Service{{Object: Object{Name: "s"}}}
 		}, "no member was made yet, and these carry the label usher.sh/member-set=kv already: pod p, claim c, Service s"},
 		"its own claim": {listing, func(w *world) {
 			w.in.Claims = []Claim{{Object: Object{Name: "c", Ours: true, Terminating: true}}}

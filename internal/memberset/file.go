@@ -59,10 +59,10 @@ func (d *decision) choose() {
 	for i := range d.status.Members {
 		m := &d.status.Members[i]
 		p, g := d.pod(m.ID), d.group(m.Group)
-		if p == nil || p.IP == "" || p.Terminating || g == nil { // what it waits for is said with the pod
+		if p == nil || p.IP == "" || p.Terminating || g == nil || d.addressOf(m) == "" { // what it waits for is said with the pod
 			return
 		}
-		first = append(first, Candidate{ID: m.ID, IP: p.IP, Zone: p.Zone, Group: g.MemberGroup})
+		first = append(first, Candidate{ID: m.ID, IP: d.addressOf(m), Zone: p.Zone, Group: g.MemberGroup})
 	}
 	file, missing := d.Kind.File.Begin(d.Set, first)
 	if missing != "" {
@@ -110,16 +110,36 @@ func (d *decision) newFile(key v1alpha1.ConfigMapKey) *corev1.ConfigMap {
 	}
 }
 
-// lead has others lead to the system in the place of those that cannot come back: no pod of the set has their address any more.
+// lead has others lead to the system in the place of those that cannot come back: no pod of the set has their address any more, and no Service of a member.
 func (d *decision) lead() {
 	if d.status.Formed == nil || d.listUnread() != "" {
 		return
 	}
 	lost := slices.ContainsFunc(d.List.Away, func(ip string) bool {
-		return !slices.ContainsFunc(d.Pods, func(p Pod) bool { return p.IP == ip })
+		return !slices.ContainsFunc(d.Pods, func(p Pod) bool { return p.IP == ip }) &&
+			!slices.ContainsFunc(d.Services, func(s Service) bool { return s.Ours && s.IP == ip && d.member(s.Name) != nil })
 	})
 	if lost {
 		d.act(Action{Kind: Lead})
 		d.block(leadsNot(d.List.Away))
 	}
+}
+
+// addressOf is the IP at which others reach a member; "": it has none yet.
+func (d *decision) addressOf(m *v1alpha1.SetMember) string {
+	if hasService(m) {
+		return d.serviceIP(m)
+	}
+	if p := d.pod(m.ID); p != nil {
+		return p.IP
+	}
+	return ""
+}
+
+// serviceIP is that of the Service of a member that is reached there; "": it is not, or has none yet.
+func (d *decision) serviceIP(m *v1alpha1.SetMember) string {
+	if place := at(d.services, m.ID); place >= 0 && hasService(m) && d.Services[place].Ours {
+		return d.Services[place].IP
+	}
+	return ""
 }

@@ -4,6 +4,8 @@ import (
 	"slices"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"usher.sh/usher/api/v1alpha1"
 )
 
@@ -103,5 +105,54 @@ func TestGroupsFormASystemTogether(t *testing.T) {
 	}
 	if !w.settle() || len(w.ids()) != 4 {
 		t.Errorf("in the end there are %v", w.ids())
+	}
+}
+
+// Members with Services lead to the system by these: what names them first has their IPs, a pod starts with that of its own, and one that is made anew elsewhere changes nothing.
+func TestServicesLeadToTheSystem(t *testing.T) {
+	kind := emptying
+	kind.AddressFrom = []v1alpha1.AddressSource{v1alpha1.AddressFromPod, v1alpha1.AddressFromService}
+	kind.Ports = func(processes int32) []corev1.ServicePort { return []corev1.ServicePort{{Port: 4500 + processes}} }
+	kind.Environment = func(_ *corev1.PodSpec, _ *v1alpha1.System, start *Start) []corev1.EnvVar {
+		return []corev1.EnvVar{{Name: "ADDRESS", Value: start.Address}}
+	}
+	w := newWorld(kind, 3, t.Fatalf)
+	w.group().AddressFrom = v1alpha1.AddressFromService
+	if !w.settle() {
+		t.Fatalf("%+v", w.in.Set.Status)
+	}
+	for i := range w.in.Services {
+		s := &w.in.Services[i]
+		if !slices.Contains(w.leads, s.IP) || w.podNamed(s.Name).Spec.Containers[0].Env[0].Value != s.IP {
+			t.Errorf("%v lead to the system, and %s is at %s", w.leads, s.Name, s.IP)
+		}
+	}
+	before := w.in.File.Content
+	w.mute = false
+	w.podNamed("kv-member-1").IP = "10.9.9.9"
+	w.look()
+	w.in.List.Away = []string{w.in.Services[0].IP}
+	if r := Decide(w.in); slices.ContainsFunc(r.Actions, func(a Action) bool { return a.Kind == Lead }) || w.in.File.Content != before {
+		t.Errorf("it does %v", kinds(r))
+	}
+	w.in.Services[0].Ours = false
+	if r := Decide(w.in); !slices.ContainsFunc(r.Actions, func(a Action) bool { return a.Kind == Lead }) {
+		t.Errorf("the Service is another's, and it does %v", kinds(r))
+	}
+}
+
+// A member whose Service has no IP is not started: at that of its pod no other would find it.
+func TestAServiceWithoutAnIP(t *testing.T) {
+	kind := emptying
+	kind.AddressFrom = []v1alpha1.AddressSource{v1alpha1.AddressFromService}
+	kind.Ports = func(int32) []corev1.ServicePort { return []corev1.ServicePort{{Port: 4500}} }
+	w := newWorld(kind, 1, t.Fatalf)
+	w.step(-1)
+	w.step(-1)
+	w.in.Services[0].IP = ""
+	w.step(-1)
+	r := w.step(-1)
+	if slices.ContainsFunc(kinds(r), func(k string) bool { return k == "makePod kv-member-1" }) || len(w.in.Pods) > 0 || !slices.Contains(reasons(&r), string(PodUnscheduled)) {
+		t.Errorf("it does %v: %v", kinds(r), reasons(&r))
 	}
 }

@@ -18,7 +18,7 @@ type Input struct {
 	// Pods, Claims and Services are those that carry the set's label.
 	Pods     []Pod
 	Claims   []Claim
-	Services []Object
+	Services []Service
 	// Requests are those for members of the set's policy.
 	Requests []Request
 	// Nodes are, by group, the names of the nodes on which a group with a member for each node has one.
@@ -45,8 +45,8 @@ type Kind struct {
 	File *FileKind
 	// AddressFrom is whose address members are reached at: one of these, the first where a group does not say. None: members are not reached by others.
 	AddressFrom []v1alpha1.AddressSource
-	// Ports are those of the Service that a member has whose address is that of a Service.
-	Ports []corev1.ServicePort
+	// Ports are those of the Service that a member has whose address is that of a Service, by how many processes its pod has; nil: none has.
+	Ports func(processes int32) []corev1.ServicePort
 	// Several: a pod may have more than one process of the system.
 	Several bool
 	// Replaced are the roles whose members are replaced where their pod template changes, unless the set says otherwise.
@@ -74,6 +74,8 @@ type Start struct {
 	Peers []Peer
 	// Processes is how many of the system its pod has.
 	Processes int32
+	// Address is the IP of its Service; "": it is reached at that of its pod.
+	Address string
 }
 
 // Peer is a member as others reach it.
@@ -107,10 +109,11 @@ type Entry struct {
 	// Empty: nothing is lost with it. Excluded: the system was asked to keep nothing there. Both are of a kind that empties members.
 	Empty, Excluded bool
 	// Processes is how many of it do their work, IPs are where, and Zone is their zone, "" where it is not known, of a kind that empties members.
-	// Leads: the system is found by it.
+	// Uptime is for how long the youngest of them has run, 0 where that is not known. Leads: the system is found by it.
 	Processes int
 	IPs       []string
 	Zone      string
+	Uptime    time.Duration
 	Leads     bool
 }
 
@@ -121,6 +124,13 @@ type Object struct {
 	Member      string // the id in its label
 	Ours        bool   // the set controls it; of a claim: it was made for this set and none before of its name
 	Terminating bool
+}
+
+// Service is a member's Service.
+type Service struct {
+	Object
+
+	IP string // "": it has none
 }
 
 // Pod is a member's pod.

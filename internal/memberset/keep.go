@@ -77,6 +77,9 @@ func (d *decision) equip(g *group, m *v1alpha1.SetMember) bool {
 		case !d.Services[place].Ours:
 			d.block(notOurs("Service", m.ID, d.Set))
 			has = false
+		case d.Kind.Addresses == nil && d.Services[place].IP == "":
+			d.block(withoutAddress(m.ID, d.Set.Namespace))
+			has = false
 		}
 	}
 	for i := range g.claims {
@@ -293,6 +296,6 @@ func (d *decision) forgotten(m *v1alpha1.SetMember) bool {
 func (d *decision) nothingLeft(m *v1alpha1.SetMember) bool {
 	listed := d.Kind.Lists && (d.listUnread() != "" || d.entry(m) != nil)
 	pod := slices.ContainsFunc(d.Pods, func(p Pod) bool { return p.Name == m.ID && p.Ours })
-	service := slices.ContainsFunc(d.Services, func(s Object) bool { return s.Name == m.ID && s.Ours })
+	service := slices.ContainsFunc(d.Services, func(s Service) bool { return s.Name == m.ID && s.Ours })
 	return !listed && !pod && !service && len(d.claimsLeft(m)) == 0
 }

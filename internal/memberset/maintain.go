@@ -136,12 +136,20 @@ func (d *decision) absent(one *v1alpha1.MaintainedMember, going []*v1alpha1.SetM
 	case p.UID == one.PodUID:
 		return p.Terminating || slices.Contains(going, m)
 	}
-	return !p.Ready || !d.works(m) || !d.worksAt(m, p.IP)
+	return !p.Ready || !d.works(m) || !d.worksIn(m, p)
 }
 
-// worksAt reports whether the processes of a member are at an IP: those of a pod that is gone may be in what the system says for a moment.
-func (d *decision) worksAt(m *v1alpha1.SetMember, ip string) bool {
-	return !slices.ContainsFunc(d.entry(m).IPs, func(at string) bool { return at != ip })
+// clocksApart is by how much the clocks of a system and of Kubernetes may differ.
+const clocksApart = 30 * time.Second
+
+// worksIn reports whether the processes of a member are those of a pod: others, of a pod that is gone, may be in what the system says for a moment. At the IP of a
+// Service their age tells.
+func (d *decision) worksIn(m *v1alpha1.SetMember, p *Pod) bool {
+	e := d.entry(m)
+	if hasService(m) {
+		return e.Uptime > 0 && e.Uptime <= d.Now.Sub(p.Created)+clocksApart
+	}
+	return !slices.ContainsFunc(e.IPs, func(at string) bool { return at != p.IP })
 }
 
 // stillGoes reports whether the pod that a member had has not gone yet.

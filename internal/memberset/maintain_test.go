@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -131,13 +132,25 @@ func TestMaintenanceEnds(t *testing.T) {
 		list  int    // how many are waited for
 		over  bool   // the status does not have it any more
 	}{
-		"its pod has not gone":                       {func(*world, *Pod) {}, "", 1, false},
-		"its pod goes":                               {func(_ *world, p *Pod) { p.Terminating, p.Wanted = true, false }, "", 1, false},
-		"another does its work":                      {back, "endMaintenance", 0, false},
-		"another does its work, and goes as well":    {func(w *world, p *Pod) { back(w, p); p.Wanted = true }, "", 1, false},
-		"another is not Ready":                       {func(w *world, p *Pod) { back(w, p); p.Ready = false }, "", 1, false},
-		"another has no process yet":                 {func(w *world, p *Pod) { back(w, p); w.lost[p.Node] = true }, "", 1, false},
-		"the process is still the former pod's":      {func(w *world, p *Pod) { back(w, p); p.IP = "10.9.9.9"; w.at = "10.0.0.1" }, "", 1, false},
+		"its pod has not gone":                    {func(*world, *Pod) {}, "", 1, false},
+		"its pod goes":                            {func(_ *world, p *Pod) { p.Terminating, p.Wanted = true, false }, "", 1, false},
+		"another does its work":                   {back, "endMaintenance", 0, false},
+		"another does its work, and goes as well": {func(w *world, p *Pod) { back(w, p); p.Wanted = true }, "", 1, false},
+		"another is not Ready":                    {func(w *world, p *Pod) { back(w, p); p.Ready = false }, "", 1, false},
+		"another has no process yet":              {func(w *world, p *Pod) { back(w, p); w.lost[p.Node] = true }, "", 1, false},
+		"the process is still the former pod's":   {func(w *world, p *Pod) { back(w, p); p.IP = "10.9.9.9"; w.at = "10.0.0.1" }, "", 1, false},
+		"at a Service, a process that is old": {func(w *world, p *Pod) {
+			back(w, p)
+			w.serviced(p, 10*time.Minute)
+		}, "", 1, false},
+		"at a Service, a process that is young": {func(w *world, p *Pod) {
+			back(w, p)
+			w.serviced(p, time.Second)
+		}, "endMaintenance", 0, false},
+		"at a Service, a process of unknown age": {func(w *world, p *Pod) {
+			back(w, p)
+			w.serviced(p, 0)
+		}, "", 1, false},
 		"its eviction was withdrawn":                 {func(_ *world, p *Pod) { p.Wanted = false }, "endMaintenance", 0, false},
 		"it is not managed any more":                 {func(w *world, _ *Pod) { w.in.Set.Spec.UpdateStrategy.Recreate.Maintenance = "" }, "endMaintenance", 0, false},
 		"its time is over, and the pod has not gone": {func(w *world, _ *Pod) { w.upkeep.zone = "" }, "maintain", 1, false},
@@ -184,4 +197,11 @@ func TestThePolicySaysWhatIsMaintained(t *testing.T) {
 	if storage, log := members[0].Provider.MemberSet.Maintenance, members[1].Provider.MemberSet.Maintenance; storage != v1alpha1.MaintenanceManaged || log != "" {
 		t.Errorf("storage: %q, log: %q", storage, log)
 	}
+}
+
+// serviced has a member be reached at a Service, and its pod made a moment ago, while its process has run for some time.
+func (w *world) serviced(p *Pod, uptime time.Duration) {
+	w.memberNamed(p.Name).Shape.AddressFrom = v1alpha1.AddressFromService
+	w.in.Services = []Service{{Object{Name: p.Name, Member: p.Name, UID: "s", Ours: true}, "10.1.0.1"}}
+	p.Created, w.uptime = w.clock, uptime
 }

@@ -77,7 +77,7 @@ func (d *decision) newPod(g *group, m *v1alpha1.SetMember) *corev1.Pod {
 	if d.Kind.Environment != nil {
 		start := &Start{
 			Set: d.Set.UID, Group: g.MemberGroup, Namespace: d.Set.Namespace, ID: m.ID, First: m.First && d.status.Formed == nil, Peers: d.peers(m),
-			Processes: m.Shape.MembersPerPod,
+			Processes: m.Shape.MembersPerPod, Address: d.serviceIP(m),
 		}
 		first := &pod.Spec.Containers[0]
 		first.Env = append(first.Env, d.Kind.Environment(&g.pod.Spec, &d.Set.Spec.System, start)...)
@@ -127,7 +127,7 @@ func (d *decision) newService(m *v1alpha1.SetMember) *corev1.Service {
 	return &corev1.Service{
 		ObjectMeta: metav1.ObjectMeta{Namespace: d.Set.Namespace, Name: m.ID, Labels: d.labels(m, nil), OwnerReferences: ownedBy(d.Set)},
 		Spec: corev1.ServiceSpec{
-			Selector: map[string]string{v1alpha1.MemberSetLabel: d.Set.Name, v1alpha1.MemberIDLabel: m.ID}, Ports: d.Kind.Ports, PublishNotReadyAddresses: true,
+			Selector: map[string]string{v1alpha1.MemberSetLabel: d.Set.Name, v1alpha1.MemberIDLabel: m.ID}, Ports: d.Kind.Ports(m.Shape.MembersPerPod), PublishNotReadyAddresses: true,
 		},
 	}
 }

@@ -17,6 +17,15 @@ func ObjectOf(set *v1alpha1.MemberSet, o metav1.Object) Object {
 	}
 }
 
+// ServiceOf is what is known of a Service that carries the set's label.
+func ServiceOf(set *v1alpha1.MemberSet, service *corev1.Service) Service {
+	s := Service{Object: ObjectOf(set, service), IP: service.Spec.ClusterIP}
+	if s.IP == corev1.ClusterIPNone {
+		s.IP = ""
+	}
+	return s
+}
+
 // PodOf is what a pod says itself.
 func PodOf(set *v1alpha1.MemberSet, pod *corev1.Pod) Pod {
 	p := Pod{

@@ -25,7 +25,7 @@ func (r *rehearsal) do(a *Action) bool {
 	case ChangePolicy:
 		r.in.Policy.Spec = a.Policy.Spec
 	case MakeService:
-		r.in.Services = append(r.in.Services, Object{Name: a.Service.Name, UID: r.uid(), Member: a.Member, Ours: true})
+		r.in.Services = append(r.in.Services, Service{Object: Object{Name: a.Service.Name, UID: r.uid(), Member: a.Member, Ours: true}, IP: "192.0.2.1"})
 	case MakeClaim:
 		r.makeClaim(a)
 	case MakePod:
@@ -47,7 +47,7 @@ func (r *rehearsal) do(a *Action) bool {
 	case DeleteClaim:
 		r.in.Claims = slices.DeleteFunc(r.in.Claims, func(c Claim) bool { return c.UID == a.UID })
 	case DeleteService:
-		r.in.Services = slices.DeleteFunc(r.in.Services, func(s Object) bool { return s.UID == a.UID })
+		r.in.Services = slices.DeleteFunc(r.in.Services, func(s Service) bool { return s.UID == a.UID })
 	default:
 		return false
 	}

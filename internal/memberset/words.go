@@ -244,6 +244,12 @@ func podTerminates(id, namespace string) Blocker {
 	}
 }
 
+func withoutAddress(id, namespace string) Blocker {
+	return Blocker{
+		Reason: PodUnscheduled, Message: fmt.Sprintf("Service %s has no IP, by which other members reach member %s", id, id), Remedy: fmt.Sprintf("delete it, and it is made anew: kubectl delete service %s -n %s", id, namespace),
+	}
+}
+
 func claimTerminates(name, namespace string) Blocker {
 	return Blocker{
 		Reason: ClaimTerminates, Message: fmt.Sprintf("claim %s is being deleted", name), Remedy: fmt.Sprintf("if it stays, see its finalizers: kubectl get pvc %s -n %s -o yaml", name, namespace),

@@ -29,7 +29,7 @@ func (w *world) look() {
 	}
 	w.in.List = Listing{Cluster: "kv", File: w.newest(), Maintenance: Maintenance{Zone: w.upkeep.zone}}
 	for _, ip := range w.leads {
-		if !slices.ContainsFunc(w.in.Pods, func(p Pod) bool { return p.IP == ip && w.runs(p.Name) }) {
+		if !slices.ContainsFunc(w.in.Pods, func(p Pod) bool { return w.addressed(&p) == ip && w.runs(p.Name) }) {
 			w.in.List.Away = append(w.in.List.Away, ip)
 		}
 	}
@@ -42,9 +42,17 @@ func (w *world) look() {
 			processes = 1
 		}
 		w.in.List.Entries = append(w.in.List.Entries, Entry{
-			Zone: w.zoneKnown(m.ID), Leads: w.leading == m.ID, IPs: w.ipsKnown(m.ID), Name: m.ID, Processes: processes, Whole: runs && !disk.excluded, Healthy: runs, Excluded: disk.excluded, Empty: runs && disk.empty() || !runs && disk.lost >= fullAfter,
+			Zone: w.zoneKnown(m.ID), Leads: w.leading == m.ID, Uptime: w.uptime, IPs: w.ipsKnown(m.ID), Name: m.ID, Processes: processes, Whole: runs && !disk.excluded, Healthy: runs, Excluded: disk.excluded, Empty: runs && disk.empty() || !runs && disk.lost >= fullAfter,
 		})
 	}
+}
+
+// addressed is where a pod is reached: at its Service where it has one.
+func (w *world) addressed(p *Pod) string {
+	if at := slices.IndexFunc(w.in.Services, func(s Service) bool { return s.Name == p.Name }); at >= 0 {
+		return w.in.Services[at].IP
+	}
+	return p.IP
 }
 
 func (w *world) diskOf(id string) *disk {
@@ -70,7 +78,7 @@ func (w *world) form() {
 func (w *world) choose() {
 	for i := range w.in.Pods {
 		if p := &w.in.Pods[i]; w.runs(p.Name) && len(w.leads) < 3 {
-			w.leads = append(w.leads, p.IP)
+			w.leads = append(w.leads, w.addressed(p))
 		}
 	}
 }

@@ -20,7 +20,7 @@ var noon = time.Date(2026, 11, 27, 12, 0, 0, 0, time.UTC)
 // listing is a kind with a list of members, plain one without.
 var (
 	listing = Kind{
-		Name: "etcd", Lists: true, LostFirst: true, AddressFrom: []v1alpha1.AddressSource{v1alpha1.AddressFromService}, Ports: []corev1.ServicePort{{Name: "peer", Port: 2380}},
+		Name: "etcd", Lists: true, LostFirst: true, AddressFrom: []v1alpha1.AddressSource{v1alpha1.AddressFromService}, Ports: func(int32) []corev1.ServicePort { return []corev1.ServicePort{{Name: "peer", Port: 2380}} },
 		Addresses: func(_ *corev1.PodSpec, id, namespace string) []string {
 			return []string{"http://" + id + "." + namespace + ".svc:2380"}
 		},
@@ -68,6 +68,7 @@ type world struct {
 	mute     bool             // the system does not answer
 	upkeep   upkeep
 	leading  string // the member by which the system says that it is found
+	uptime   time.Duration
 	at       string // the IP at which the system says that members are; "": those of their pods
 }
 
@@ -171,7 +172,7 @@ func (w *world) carryOut(a *Action) {
 	case ChangePolicy:
 		w.in.Policy.Spec = a.Policy.Spec
 	case MakeService:
-		w.in.Services = append(w.in.Services, Object{Name: a.Service.Name, Member: a.Member, UID: w.uid(), Ours: true})
+		w.in.Services = append(w.in.Services, Service{Object{Name: a.Service.Name, Member: a.Member, UID: w.uid(), Ours: true}, fmt.Sprintf("10.1.0.%d", w.serial)})
 	case MakeClaim:
 		w.in.Claims = append(w.in.Claims, Claim{Object: Object{Name: a.Claim.Name, Member: a.Member, UID: w.uid(), Ours: true}, Made: a.Claim.Annotations[TemplateHashAnnotation], Volume: "pv-" + a.Claim.Name, VolumeUID: "v", Known: true})
 	case MakePod:
@@ -235,7 +236,7 @@ func (w *world) carryOut(a *Action) {
 	case DeleteClaim:
 		w.deleteClaim(a)
 	case DeleteService:
-		w.in.Services = slices.DeleteFunc(w.in.Services, func(s Object) bool { return s.UID == a.UID })
+		w.in.Services = slices.DeleteFunc(w.in.Services, func(s Service) bool { return s.UID == a.UID })
 	}
 }
 

@@ -109,6 +109,8 @@ type Member struct {
 	v1alpha1.MemberRef
 
 	Pod *snapshot.Pod
+	// Address is the IP at which others reach it; "": that of its pod, or it is not known.
+	Address string
 }
 
 // ErrTerminal is wrapped by errors of Prepare and Undo that will not go away by asking again: the system has refused, and

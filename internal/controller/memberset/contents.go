@@ -7,6 +7,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"usher.sh/usher/api/v1alpha1"
+	"usher.sh/usher/internal/memberset"
 	"usher.sh/usher/internal/policycache"
 	"usher.sh/usher/internal/system"
 )
@@ -35,4 +36,14 @@ func (l *look) member(id string) system.Member {
 		return system.Member{MemberRef: v1alpha1.MemberRef{ID: id}}
 	}
 	return l.members[at]
+}
+
+// address gives those members the IPs of their Services that are reached there.
+func (l *look) address() {
+	for i := range l.set.Status.Members {
+		at := slices.IndexFunc(l.in.Services, func(s memberset.Service) bool { return s.Ours && s.Name == l.set.Status.Members[i].ID })
+		if at >= 0 && l.set.Status.Members[i].Shape.AddressFrom == v1alpha1.AddressFromService {
+			l.members[i].Address = l.in.Services[at].IP
+		}
+	}
 }

@@ -214,7 +214,7 @@ func (r *reconciler) volume(ctx context.Context, claim *corev1.PersistentVolumeC
 }
 
 func (r *reconciler) services(ctx context.Context, l *look) error {
-	if len(l.in.Kind.Ports) == 0 {
+	if l.in.Kind.Ports == nil {
 		return nil
 	}
 	var services corev1.ServiceList
@@ -227,8 +227,9 @@ func (r *reconciler) services(ctx context.Context, l *look) error {
 		return fmt.Errorf("listing Services: %w", err)
 	}
 	for i := range services.Items {
-		l.in.Services = append(l.in.Services, memberset.ObjectOf(l.set, &services.Items[i]))
+		l.in.Services = append(l.in.Services, memberset.ServiceOf(l.set, &services.Items[i]))
 	}
+	l.address()
 	return nil
 }
 

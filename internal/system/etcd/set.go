@@ -19,9 +19,11 @@ const clientPort, peerPort = 2379, 2380
 func setKind() *memberset.Kind {
 	return &memberset.Kind{
 		Name: "etcd", Lists: true, LostFirst: true, Addresses: peerURLs, Environment: environment, Refuses: overrides, AddressFrom: []v1alpha1.AddressSource{v1alpha1.AddressFromService},
-		Ports: []corev1.ServicePort{
-			{Name: "client", Port: clientPort, TargetPort: intstr.FromInt32(clientPort), Protocol: corev1.ProtocolTCP},
-			{Name: "peer", Port: peerPort, TargetPort: intstr.FromInt32(peerPort), Protocol: corev1.ProtocolTCP},
+		Ports: func(int32) []corev1.ServicePort {
+			return []corev1.ServicePort{
+				{Name: "client", Port: clientPort, TargetPort: intstr.FromInt32(clientPort), Protocol: corev1.ProtocolTCP},
+				{Name: "peer", Port: peerPort, TargetPort: intstr.FromInt32(peerPort), Protocol: corev1.ProtocolTCP},
+			}
 		},
 	}
 }

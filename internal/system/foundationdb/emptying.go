@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"usher.sh/usher/internal/eviction"
 	"usher.sh/usher/internal/memberset"
@@ -30,7 +31,7 @@ func (c *cluster) Contents(ctx context.Context, members []system.Member) (member
 		listing.Entries = append(listing.Entries, memberset.Entry{
 			Name: m.ID, Processes: len(processes), Healthy: len(processes) > 0, Whole: len(processes) > 0 && !v.covered(m),
 			Empty: c.keeps(v, m, processes) == "", Excluded: slices.Contains(v.Exclusions(), byID(m.ID)), IPs: ipsOf(system.Member{}, processes), Zone: zoneOf(processes),
-			Leads: v.coordinates(m, processes),
+			Leads: v.coordinates(m, processes), Uptime: uptime(processes),
 		})
 	}
 	for _, id := range v.idsExcluded() {
@@ -39,6 +40,23 @@ func (c *cluster) Contents(ctx context.Context, members []system.Member) (member
 		}
 	}
 	return listing, nil
+}
+
+// uptime is for how long the youngest process has run; 0: it is not known.
+func uptime(processes []*status.Process) time.Duration {
+	var least *float64
+	for _, p := range processes {
+		if p.Uptime == nil {
+			return 0
+		}
+		if least == nil || *p.Uptime < *least {
+			least = p.Uptime
+		}
+	}
+	if least == nil {
+		return 0
+	}
+	return time.Duration(*least * float64(time.Second))
 }
 
 // byID is the exclusion of a member by its id.

@@ -139,9 +139,8 @@ func (v *view) coordinates(m system.Member, processes []*status.Process) bool {
 		return true
 	}
 	all, _ := v.Coordinators()
-	return m.Pod != nil && m.Pod.IP != "" && slices.ContainsFunc(all, func(address string) bool {
-		return (&status.Process{Address: address}).IP() == m.Pod.IP
-	})
+	ip := podIP(m)
+	return ip != "" && slices.ContainsFunc(all, func(address string) bool { return (&status.Process{Address: address}).IP() == ip })
 }
 
 func (c *cluster) summary(v *view) string {

@@ -34,7 +34,11 @@ func (v *view) contradiction(m system.Member) string {
 		text.Name(other), text.Name(m.ID))
 }
 
+// podIP is where the processes of a member are, as far as its set and its pod say.
 func podIP(m system.Member) string {
+	if m.Address != "" {
+		return m.Address
+	}
 	if m.Pod == nil {
 		return ""
 	}

@@ -85,7 +85,7 @@ func (r *roster) member(ref v1alpha1.MemberRef) system.Member {
 	if at < 0 {
 		return system.Member{MemberRef: ref, Pod: &snapshot.Pod{Name: ref.PodName}}
 	}
-	return system.Member{MemberRef: ref, Pod: &snapshot.Pod{Name: ref.PodName, IP: r.members[at].Pod.IP}}
+	return system.Member{MemberRef: ref, Pod: &snapshot.Pod{Name: ref.PodName, IP: r.members[at].Pod.IP}, Address: r.members[at].Address}
 }
 
 // missing is how long a member has been without a process; 0 where it has one.

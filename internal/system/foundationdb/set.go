@@ -20,7 +20,8 @@ const firstPort = 4500
 // setKind is how a MemberSet runs FoundationDB: each member has the address of its pod.
 func setKind() *memberset.Kind {
 	return &memberset.Kind{
-		Name: Name, Empties: true, Several: true, AddressFrom: []v1alpha1.AddressSource{v1alpha1.AddressFromPod},
+		Name: Name, Empties: true, Several: true, AddressFrom: []v1alpha1.AddressSource{v1alpha1.AddressFromPod, v1alpha1.AddressFromService},
+		Ports:       ports,
 		Replaced:    []string{Name + "-log", Name + "-stateless"}, // source 002, "only for transaction system Pods"
 		Environment: environment, Accepts: accepts,
 		Maintains: func(g *v1alpha1.MemberGroup) bool { return classOf(g) == "storage" }, // FoundationDB waits for storage servers alone
@@ -72,7 +73,7 @@ func begin(set *v1alpha1.MemberSet, first []memberset.Candidate) (file, missing 
 		ip, err := netip.ParseAddr(c.IP)
 		switch {
 		case err != nil || !ip.Is4():
-			return "", fmt.Sprintf("the IP of pod %s is %s, and Usher runs FoundationDB on IPv4", c.ID, text.Name(c.IP))
+			return "", fmt.Sprintf("the IP of %s is %s, and Usher runs FoundationDB on IPv4", c.ID, text.Name(c.IP))
 		case c.Zone == "" || slices.Contains(zones, c.Zone) || len(zones) == need || !slices.Contains(eligible, classOf(c.Group)):
 			continue
 		}
@@ -85,6 +86,19 @@ func begin(set *v1alpha1.MemberSet, first []memberset.Candidate) (file, missing 
 	return f.String(), ""
 }
 
+// ports are those of the processes in a pod.
+func ports(processes int32) []corev1.ServicePort {
+	var all []corev1.ServicePort
+	for i := range max(processes, 1) {
+		port := int32(firstPort) + i
+		all = append(all, corev1.ServicePort{Name: fmt.Sprintf("fdb-%d", port), Port: port})
+	}
+	return all
+}
+
+// podAddress is where the kubelet puts the IP of the pod in.
+const podAddress = "$(USHER_POD_IP)"
+
 // environment is fdbmonitor's configuration, in which the kubelet puts the IP and the node of the pod. Lines that are appended to it are of all processes.
 func environment(_ *corev1.PodSpec, _ *v1alpha1.System, start *memberset.Start) []corev1.EnvVar {
 	var conf strings.Builder
@@ -93,11 +107,15 @@ func environment(_ *corev1.PodSpec, _ *v1alpha1.System, start *memberset.Start) 
 		fmt.Fprintf(&conf, "[fdbserver.%d]\n", firstPort+int(i))
 	}
 	conf.WriteString("[fdbserver]\n")
+	public, listen := podAddress, "public"
+	if start.Address != "" {
+		public, listen = start.Address, podAddress+":$ID"
+	}
 	for _, line := range [][2]string{
 		{"command", "/usr/bin/fdbserver"},
 		{"cluster-file", "/var/fdb/cluster/fdb.cluster"},
-		{"public-address", "$(USHER_POD_IP):$ID"},
-		{"listen-address", "public"},
+		{"public-address", public + ":$ID"},
+		{"listen-address", listen},
 		{"datadir", "/var/fdb/data/$ID"},
 		{"logdir", "/var/fdb/log"},
 		{"class", classOf(start.Group)},

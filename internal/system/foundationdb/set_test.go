@@ -76,7 +76,7 @@ func TestBegin(t *testing.T) {
 				one("a", "10.0.0.1", "n1", storageGroup), one("b", "10.0.0.2", "n2", storageGroup), one("c", "10.0.0.3", "n2", storageGroup), one("d", "10.0.0.4", "n4", stateless),
 			}, "3 coordinators on as many nodes are needed for redundancy double, of the classes coordinator, storage, log, transaction, unset, and there are 2",
 		},
-		"IPv6": {v1alpha1.RedundancySingle, []memberset.Candidate{one("a", "fd00::1", "n1", storageGroup)}, "the IP of pod a is fd00::1, and Usher runs FoundationDB on IPv4"},
+		"IPv6": {v1alpha1.RedundancySingle, []memberset.Candidate{one("a", "fd00::1", "n1", storageGroup)}, "the IP of a is fd00::1, and Usher runs FoundationDB on IPv4"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			set := &v1alpha1.MemberSet{ObjectMeta: metav1.ObjectMeta{Name: "my-db", UID: "12-34"}}
@@ -115,5 +115,22 @@ locality-machineid = $(USHER_NODE_NAME)
 `
 	if diff := cmp.Diff(want, env[2].Value); diff != "" {
 		t.Error(diff)
+	}
+}
+
+// A member with a Service is reached there, and listens at its pod.
+func TestEnvironmentOfAService(t *testing.T) {
+	env := environment(nil, nil, &memberset.Start{ID: "db-log-1", Group: logGroup, Processes: 1, Address: "10.96.0.7"})
+	for _, line := range []string{"public-address = 10.96.0.7:$ID\n", "listen-address = $(USHER_POD_IP):$ID\n"} {
+		if !strings.Contains(env[2].Value, line) {
+			t.Errorf("%q is missing in %s", line, env[2].Value)
+		}
+	}
+	var numbers []int32
+	for _, port := range setKind().Ports(3) {
+		numbers = append(numbers, port.Port)
+	}
+	if !cmp.Equal(numbers, []int32{4500, 4501, 4502}) {
+		t.Errorf("the ports of its Service are %v", numbers)
 	}
 }

@@ -54,6 +54,7 @@ type Process struct {
 	UnderMaintenance bool              `json:"under_maintenance"`
 	Roles            []Role            `json:"roles"`
 	Version          string            `json:"version"`
+	Uptime           *float64          `json:"uptime_seconds"`
 }
 
 // Role is a part that a process plays. A process may have several of one name: of a log, one for each generation.
