@@ -70,7 +70,8 @@ func (d *decision) goingMaintained() []*v1alpha1.SetMember {
 	for i := range d.status.Members {
 		m := &d.status.Members[i]
 		g, p := d.group(m.Group), d.pod(m.ID)
-		if g == nil || !maintains(d.Set, &d.Kind, g.MemberGroup) || len(m.Shape.Claims) == 0 || !whole(m) || m.Removal != nil ||
+		stays := m.Removal == nil || m.Removal.Step == v1alpha1.RemovalGrowing // it may be long until another takes its place
+		if g == nil || !maintains(d.Set, &d.Kind, g.MemberGroup) || len(m.Shape.Claims) == 0 || !whole(m) || !stays ||
 			p == nil || p.Terminating || p.Finished || !p.Asked && !p.Wanted || d.systemZone(m) == "" || d.entry(m).Leads {
 			continue
 		}

@@ -80,7 +80,8 @@ func TestMaintenanceBegins(t *testing.T) {
 		"another takes its place": {func(w *world, p *Pod) {
 			p.Pinned, p.Cordoned, p.OnEviction = new(true), true, v1alpha1.PodIsReplacedWhereCordoned
 		}, []string{"mark"}, ""},
-		"it is replaced":                    {func(w *world, _ *Pod) { w.mark("kv-member-1"); w.step(0) }, nil, ""},
+		"it waits for its successor":        {func(w *world, _ *Pod) { w.mark("kv-member-1"); w.step(0) }, []string{"maintain z1"}, ""},
+		"it is emptied":                     {func(w *world, _ *Pod) { w.goes("kv-member-1", v1alpha1.RemovalEmptying) }, nil, ""},
 		"it leads to the system":            {func(w *world, _ *Pod) { w.leading = "kv-member-1" }, nil, ""},
 		"the system does not answer":        {func(w *world, _ *Pod) { w.mute = true }, nil, ""},
 		"another client maintains its zone": {func(w *world, _ *Pod) { w.another("z1") }, nil, ""},
