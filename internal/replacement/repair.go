@@ -46,6 +46,8 @@ type Seen struct {
 	Judged bool
 	// Operated: an operator replaces it, whether it runs or not.
 	Operated bool
+	// Maintained is the zone under maintenance in which its MemberSet makes its pod anew; "": none.
+	Maintained string
 	// Unfit is why no request for it could be carried out, whatever is waited for; nil: one could.
 	Unfit *Blocker
 }
@@ -137,7 +139,7 @@ func (r *repairing) member(key memberKey, seen *Seen) Member {
 		m.Node, m.PodName = seen.Pod.Node, seen.Pod.Name
 	}
 	m.Facts = r.facts(seen)
-	m.Paused = pausedBy(seen.Pod)
+	m.Paused = cmp.Or(maintained(seen), pausedBy(seen.Pod))
 	on := cmp.Or(m.Node, m.Record.Node)
 	if node := r.Nodes[on]; node != nil {
 		m.Paused = cmp.Or(m.Paused, pausedOn(node))
@@ -195,6 +197,14 @@ func (r *repairing) ended(last *v1alpha1.UnhealthyMember, marked bool) time.Time
 		return last.RequestEndTime.Time
 	}
 	return time.Time{}
+}
+
+// maintained is why the health of a member is not looked at while its pod is made anew: the maintenance of its zone ends by itself.
+func maintained(seen *Seen) string {
+	if seen.Maintained == "" {
+		return ""
+	}
+	return fmt.Sprintf("its MemberSet makes its pod anew while zone %s is under maintenance", seen.Maintained)
 }
 
 // pausedBy is why the health of a member is not looked at, as its pod says (source 002, Buggify).

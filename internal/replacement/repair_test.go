@@ -152,6 +152,9 @@ func TestRepairWaits(t *testing.T) {
 		"a container of it is to crash": {given: []func(*RepairInput){func(in *RepairInput) {
 			in.Members[1].Pod = &snapshot.Pod{Name: "db-1", Node: "n1", Phase: corev1.PodRunning, Annotations: map[string]string{v1alpha1.CrashLoopPrefix + "db": ""}}
 		}}, none: true},
+		"its zone is under maintenance for it": {given: []func(*RepairInput){func(in *RepairInput) {
+			in.Members[1].Pod, in.Members[1].Maintained = nil, "n1"
+		}}, none: true},
 		"its node is out of service": {given: []func(*RepairInput){
 			func(in *RepairInput) {
 				in.Members[1].Pod = &snapshot.Pod{Name: "db-1", Node: "n1", Phase: corev1.PodRunning}

@@ -40,7 +40,7 @@ func (r *reconciler) gather(ctx context.Context, policy *v1alpha1.EvictionPolicy
 	if err := r.missing(ctx, policy, there, fresh, &in); err != nil {
 		return in, err
 	}
-	if err := r.missingOfSet(ctx, policy, there, &in); err != nil {
+	if err := r.ofSet(ctx, policy, there, &in); err != nil {
 		return in, err
 	}
 	if err := r.nodes(ctx, &in); err != nil {

@@ -3,6 +3,7 @@ package repair
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -13,8 +14,8 @@ import (
 	"usher.sh/usher/internal/snapshot"
 )
 
-// missingOfSet adds the members that have no pod of the MemberSet that the policy belongs to.
-func (r *reconciler) missingOfSet(ctx context.Context, policy *v1alpha1.EvictionPolicy, there map[string]bool, in *replacement.RepairInput) error {
+// ofSet adds the members that have no pod of the MemberSet that the policy belongs to, and notes which members it makes anew under maintenance.
+func (r *reconciler) ofSet(ctx context.Context, policy *v1alpha1.EvictionPolicy, there map[string]bool, in *replacement.RepairInput) error {
 	owner := metav1.GetControllerOfNoCopy(policy)
 	if owner == nil || owner.Kind != "MemberSet" {
 		return nil
@@ -40,5 +41,17 @@ func (r *reconciler) missingOfSet(ctx context.Context, policy *v1alpha1.Eviction
 			in.Members = append(in.Members, seen)
 		}
 	}
+	note(set.Status.Maintenance, in.Members)
 	return nil
+}
+
+func note(maintenance *v1alpha1.ZoneMaintenance, members []replacement.Seen) {
+	if maintenance == nil {
+		return
+	}
+	for i := range members {
+		if slices.ContainsFunc(maintenance.Members, func(m v1alpha1.MaintainedMember) bool { return m.ID == members[i].ID }) {
+			members[i].Maintained = maintenance.Zone
+		}
+	}
 }
