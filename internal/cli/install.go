@@ -47,6 +47,7 @@ type installOptions struct {
 	config   *genericclioptions.ConfigFlags
 	commands show.Commands
 	image    string
+	fdbcli   string
 	url      string
 	agent    bool
 	maintain bool
@@ -82,6 +83,7 @@ func newInstallCommand(config *genericclioptions.ConfigFlags, streams genericioo
 	cmd.Flags().BoolVar(&o.replace, "replacement", false, "Let the manager replace members for ReplacementRequests (usher replace --help): it may delete pods and claims everywhere then.")
 	cmd.Flags().BoolVar(&o.sets, "member-sets", false, "Let the manager run the members of MemberSets itself, and replace members: it may create and delete pods, claims and Services everywhere then.")
 	cmd.Flags().BoolVar(&o.plain, "workloads", false, "Give the manager the right to read and scale plain workloads as well, for policies of the system kubernetes.")
+	cmd.Flags().StringVar(&o.fdbcli, "fdbcli-image", "", "An image with FoundationDB's fdbcli, its own of the cluster's minor version, say: the manager asks clusters of FoundationDB through that.")
 	cmd.Flags().StringVar(&o.url, "webhook-url", "", "The manager runs outside of the cluster, and the apiserver reaches it at this URL (https).")
 	addDryRun(cmd.Flags(), &o.dryRun, `"client": print the manifests. "server": let the server check them. "none": install.`)
 	cmd.Flags().DurationVar(&o.timeout, "timeout", 5*time.Minute, "How long to wait until manager and agents are ready.")
@@ -98,8 +100,13 @@ func (o *installOptions) Validate() error {
 			"build one with make image, load it on the nodes or push it to a registry, and name it with --image "+
 			"(docs/policies.md says how)", Version())
 	}
-	if o.image != "" && !imageName.MatchString(o.image) {
-		return fmt.Errorf("--image %q is not the name of an image: write [REGISTRY/]NAME[:TAG][@DIGEST], names in small letters", o.image)
+	for _, named := range []struct{ flag, image string }{{"--image", o.image}, {"--fdbcli-image", o.fdbcli}} {
+		if named.image != "" && !imageName.MatchString(named.image) {
+			return fmt.Errorf("%s %q is not the name of an image: write [REGISTRY/]NAME[:TAG][@DIGEST], names in small letters", named.flag, named.image)
+		}
+	}
+	if o.fdbcli != "" && o.url != "" {
+		return fmt.Errorf("--fdbcli-image has no meaning with --webhook-url: give the manager that runs elsewhere --fdbcli PATH")
 	}
 	return checkURL(o.url)
 }
@@ -133,7 +140,7 @@ func (o *installOptions) podImage() string { return cmp.Or(o.image, releaseImage
 
 // Run installs.
 func (o *installOptions) Run(ctx context.Context) error {
-	options := install.Options{Namespace: systemNamespace(o.config), Image: o.podImage(), URL: o.url, Agent: o.agent, Maintenance: o.maintain, Replacement: o.replace, MemberSets: o.sets, Workloads: o.plain}
+	options := install.Options{Namespace: systemNamespace(o.config), Image: o.podImage(), URL: o.url, Agent: o.agent, Maintenance: o.maintain, Replacement: o.replace, MemberSets: o.sets, FDBCLIImage: o.fdbcli, Workloads: o.plain}
 	if o.dryRun == dryRunClient {
 		return o.print(options)
 	}

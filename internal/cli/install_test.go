@@ -44,6 +44,8 @@ func TestInstallChecksAddressesBeforeItWrites(t *testing.T) {
 		{"--image", "localhost/Usher", "is not the name of an image"},
 		{"--image", "https://registry.example/usher", "is not the name of an image"},
 		{"--image", "usher:", "is not the name of an image"},
+		{"--fdbcli-image", "foundationdb/foundationdb:7.3.63", ""},
+		{"--fdbcli-image", "Foundation", `--fdbcli-image "Foundation" is not the name of an image`},
 		{"--webhook-url", "https://127.0.0.1:9443", ""},
 		{"--webhook-url", "https://usher.example/hooks", ""},
 		{"--webhook-url", "foo", `--webhook-url "foo": apiservers call webhooks at https://HOST[:PORT][/PATH] only`},
@@ -53,7 +55,11 @@ func TestInstallChecksAddressesBeforeItWrites(t *testing.T) {
 		{"--webhook-url", "https://usher.example?a=b", "no user, query or fragment"},
 	}
 	for _, tt := range tests {
-		code, out, errOut := installed(tt.flag, tt.value)
+		args := []string{tt.flag, tt.value}
+		if tt.flag == "--fdbcli-image" {
+			args = append(args, "--image", "usher")
+		}
+		code, out, errOut := installed(args...)
 		switch {
 		case tt.refused == "" && code != exitDone:
 			t.Errorf("%s %s: exit %d, said %q", tt.flag, tt.value, code, errOut)

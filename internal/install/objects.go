@@ -25,6 +25,8 @@ type Options struct {
 	Replacement bool
 	// MemberSets: the manager gets the rights that it needs to run members itself, and those to replace them.
 	MemberSets bool
+	// FDBCLIImage is an image with FoundationDB's fdbcli, by which the manager asks its clusters; "": it has none.
+	FDBCLIImage string
 	// Workloads: the manager may read and scale plain workloads, for policies of the system kubernetes.
 	Workloads bool
 	// URL is where the webhook is reached; "": in the cluster. With one, the manager is taken to run outside of the
@@ -110,6 +112,11 @@ func runs(object *unstructured.Unstructured) bool {
 
 // adapt puts in what the options say.
 func (o Options) adapt(object *unstructured.Unstructured) error {
+	if object.GetKind() == "Deployment" && o.FDBCLIImage != "" {
+		if err := o.addFDBCLI(object); err != nil {
+			return err
+		}
+	}
 	switch {
 	case runs(object) && o.Image != "":
 		return inEach(object, func(container map[string]any) error {
