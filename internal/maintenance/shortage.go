@@ -32,12 +32,15 @@ type holders struct {
 	by    string // a maintenance that has one of those that do not, "" where none has
 }
 
-// holdersOf says whose the nodes are that are out of service, those first that do not come back by themselves.
+// holdersOf says whose the nodes are that are out of service, those first that do not come back by themselves. A maintenance that keeps a drained node
+// is none of those that have it out of service: it does nothing more to it.
 func (d *decider) holdersOf(out outOfService) holders {
 	has := map[string][]*work{}
 	for _, w := range d.works {
 		for i := range w.status.Nodes {
-			has[w.status.Nodes[i].Name] = append(has[w.status.Nodes[i].Name], w)
+			if e := &w.status.Nodes[i]; e.Step != v1alpha1.StepDrained {
+				has[e.Name] = append(has[e.Name], w)
+			}
 		}
 	}
 	var stuck, others []string

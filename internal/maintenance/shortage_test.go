@@ -1,6 +1,7 @@
 package maintenance
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -68,6 +69,24 @@ func TestNodeInWorkSaysWhatItWaitsFor(t *testing.T) {
 	b := status.Nodes[0].Blockers
 	if stalled, message := standingOf(status); !stalled || len(b) != 1 || !strings.HasSuffix(b[0].Message, "allows: node n1 (NodeMaintenance m1, blocked)") || !strings.Contains(b[0].Remedy, "--delete m1") {
 		t.Errorf("stalled %v, %s; blockers %+v", stalled, message, b)
+	}
+}
+
+// One that keeps the node that others are held at does nothing more to it, and does not hide that it does not come back by itself.
+func TestKeptNodeThatAnotherIsHeldAt(t *testing.T) {
+	m1, m2 := maintenance("m1", at("n1", v1alpha1.StepDrained, 0), at("n2", draining, 0)), maintenance("m2", of("n1"), at("n1", draining, 0))
+	in := Input{
+		Now: noon, Maintenances: []*v1alpha1.NodeMaintenance{m1, m2}, Nodes: []*Node{node("n1", taken("draining")), node("n2")},
+		Drains: map[string]*Drain{"n1": {Begun: true, PodCount: 1, Blockers: objectedTo.Blockers}, "n2": unobjected},
+	}
+	const want = "NoRoom: node n2 waits: as many nodes or zones are out of service as spec.concurrency of NodeMaintenance m1 allows: node n1 (NodeMaintenance m2, blocked); " +
+		"see what holds them: kubectl describe nodemaintenance m2; give them back: usher maintain --delete m2; or raise spec.concurrency of NodeMaintenance m1"
+	if stalled, message := standingOf(Decide(in).Statuses["m1"]); !stalled || message != want {
+		t.Errorf("stalled %v\n got %s\nwant %s", stalled, message, want)
+	}
+	in.Maintenances = []*v1alpha1.NodeMaintenance{m1} // what the remedy says
+	if orders := brief(Decide(in)); !slices.Contains(orders, "drain n2") {
+		t.Errorf("without m2: %v", orders)
 	}
 }
 
