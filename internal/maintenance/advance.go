@@ -301,6 +301,7 @@ func (d *decider) deleting(w *work, e *v1alpha1.MaintainedNode) {
 				Message: fmt.Sprintf("the Node is not deleted before NodeMaintenance %s, which has the node as well, has requested successors for members whose data is on it", o.m.Name),
 				Remedy:  "see what that waits for: kubectl describe nodemaintenance " + o.m.Name,
 			})
+			e.Blocked = o.holdsBy(e.Name) != ""
 			return
 		}
 	}

@@ -108,6 +108,26 @@ func TestDecideReplacing(t *testing.T) {
 			want:  []string{"replace the members on n1 for person.usher.sh/anna"},
 			steps: []string{"n1 DeletingNode"},
 		},
+		"… and hold the node where the other one is suspended": {
+			maintenances: []*v1alpha1.NodeMaintenance{
+				maintenance("m", then(v1alpha1.WhenDrained{DeleteNode: &v1alpha1.DeleteNode{}}), at("n1", v1alpha1.StepDeletingNode, 0)),
+				maintenance("other", then(replacing), at("n1", draining, 0), suspended),
+			},
+			nodes:  []*Node{node("n1", taken("drained"))},
+			drains: map[string]*Drain{"n1": {Stopped: true}},
+			want:   []string{"stop n1"},
+			steps:  []string{"n1 DeletingNode blocked"},
+		},
+		"… or is held itself": {
+			maintenances: []*v1alpha1.NodeMaintenance{
+				maintenance("m", then(v1alpha1.WhenDrained{DeleteNode: &v1alpha1.DeleteNode{}}), at("n1", v1alpha1.StepDeletingNode, 0)),
+				maintenance("other", then(replacing), at("n1", draining, 0), blocked),
+			},
+			nodes:  []*Node{node("n1", taken("draining"))},
+			drains: map[string]*Drain{"n1": {Begun: true, PodCount: 1, Blockers: objectedTo.Blockers}},
+			want:   []string{"drain n1"},
+			steps:  []string{"n1 DeletingNode blocked"},
+		},
 		"a hook that was called has made none": {
 			maintenances: []*v1alpha1.NodeMaintenance{maintenance("m", then(replacing), at("n1", v1alpha1.StepReplacingMembers, 0))},
 			nodes:        []*Node{node("n1", taken("drained"))},
