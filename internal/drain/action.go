@@ -50,7 +50,7 @@ type Action struct {
 	HoldExpired string          // deletions: whom budgets have held for longer than administrators let them, and by which limit
 	Note        string          // marks that end something: what is left on the node, and what holds it
 
-	budget  budgetRef           // evictions, and deletions past a budget that has held too long: the budget that they use
+	budget  budgetRef           // evictions, and deletions past a budget: the one that they use
 	past    bool                // a delete past what held the pod, near the deadline
 	passes  map[types.UID]int32 // deletions past budgets that have held too long: what pods share of which one goes so at a time
 	removes []*snapshot.Pod     // scaling down: the pods of which some are to go with it

@@ -55,6 +55,41 @@ func TestDrainsOfOneProcessShareBudgets(t *testing.T) {
 	}
 }
 
+// A deletion past a budget near the deadline of one drain takes a healthy pod from it: what it takes is no room for another drain, before it is carried out
+// and before the budget's status shows it. One of a pod that is not ready takes none.
+func TestDeletionAtADeadlineUsesTheBudget(t *testing.T) {
+	for name, c := range map[string]struct {
+		ready  bool
+		answer answers.Code // "" for none yet
+		want   []string
+	}{
+		"no answer yet":            {true, "", nil},
+		"accepted":                 {true, answers.Accepted, nil},
+		"refused":                  {true, answers.Denied, []string{"evict web-b1"}},
+		"of a pod that is unready": {false, answers.Accepted, []string{"evict web-b1"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			beat, leaves, others := start.Add(100*time.Second), unready, 2
+			if c.ready {
+				leaves, others = ready, 1
+			}
+			charges, req := &drain.Charges{}, deleting(spot("a"))
+			req.Surge = drain.SurgeNever
+			s := tell(t, req, node("a", drainedBy(me, beat)), node("b", drainedBy("d2", beat)), deployment("web", 4), pods("web", "a", 1, leaves), pods("web", "b", 1),
+				pods("web", "c", others, unready), pods("web", "d", 1), budget("web", int32(4-others), 3, 4, minAvailable("3"))) //nolint:gosec // at most 2
+			charges.Join(s.led)
+			second := s.together(charges, "d2", "b")
+			s.then(100 * time.Second)
+			s.expect("delete web-a1 in 10s")
+			if c.answer != "" {
+				s.answer(c.answer)
+			}
+			second.then(101*time.Second, pods("web", "c", others), budget("web", 4, 3, 4, minAvailable("3"), budgetVersion("2")))
+			second.expect(c.want...)
+		})
+	}
+}
+
 // A ledger that joins later knows what is under way.
 func TestJoiningLater(t *testing.T) {
 	charges := &drain.Charges{}

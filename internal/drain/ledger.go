@@ -73,7 +73,7 @@ type try struct {
 	failing time.Time // since when there are some
 	retryAt time.Time
 	version string    // resource version of the target when it was decided upon
-	budget  budgetRef // evictions: what they use of a budget
+	budget  budgetRef // evictions, and deletions past a budget: what they use of it
 	seen    bool      // requests: what was asked for was seen
 	before  *try      // growing surges: the scaling before it
 }

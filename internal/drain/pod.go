@@ -174,7 +174,11 @@ func (d *decider) letGo(s *PodStatus, ref budgetRef) {
 		d.use(ref.uid)
 		d.act(Action{Kind: Evict, Pod: p, Grace: grace, budget: ref})
 	case d.pastBudget(s) && d.mayDelete(p):
-		d.act(Action{Kind: Delete, Pod: p, Grace: grace, past: true, Why: "the deadline is near (--at-deadline=delete)"})
+		if !p.Ready { // nothing is taken from what the budget has
+			ref = budgetRef{}
+		}
+		d.use(ref.uid)
+		d.act(Action{Kind: Delete, Pod: p, Grace: grace, past: true, budget: ref, Why: "the deadline is near (--at-deadline=delete)"})
 	default:
 		return
 	}
