@@ -35,6 +35,7 @@ type driver struct {
 	refused  int
 	unready  int // of these, those of pods that were not ready: they go by how many others are healthy, and not by room
 	ready    int // accepted evictions of pods that became ready on the way: they use room, of which the drain knows nothing
+	removals removals
 	turns    int
 	answered bool // an answer came in the last turn
 	still    int  // turns in a row in which no time passed
@@ -58,6 +59,7 @@ func (d *driver) turn() {
 	d.led.Note(&d.last, view.Now)
 	for _, a := range d.last.Actions {
 		d.led.Begin(a, view.Now)
+		d.removals.decided(a)
 		d.inFlight = append(d.inFlight, a)
 	}
 	d.deliver()
@@ -71,10 +73,11 @@ func (d *driver) deliver() {
 		}
 		a := d.inFlight[0]
 		d.inFlight = d.inFlight[1:]
-		becameReady := d.becameReady(a)
+		becameReady, healthy := d.becameReady(a), d.healthy(a)
 		answer := d.send(a)
 		d.led.Answer(a, answer, d.sim.View().Now)
 		d.answered = true
+		d.removals.answered(a, answer, healthy)
 		d.count(a, answer)
 		if answer.Code == answers.RefusedByBudget {
 			d.refused++
@@ -96,6 +99,15 @@ func (d *driver) becameReady(a drain.Action) bool {
 	}
 	pod := d.sim.Truth().Cluster.PodNamed(a.Pod.Key())
 	return pod != nil && pod.UID == a.Pod.UID && pod.Ready
+}
+
+// healthy reports whether an action removes a pod that budgets count as healthy.
+func (d *driver) healthy(a drain.Action) bool {
+	if a.Kind != drain.Evict && a.Kind != drain.Delete {
+		return false
+	}
+	pod := d.sim.Truth().Cluster.Pod(a.Pod.UID)
+	return pod != nil && pod.Healthy()
 }
 
 // send looks again just before the act.
