@@ -149,6 +149,7 @@ func (d *decision) enlist(m *v1alpha1.SetMember, p *Pod) bool {
 		}
 		d.block(awaitsTurn(m.ID))
 		return false
+	case d.deletes(m.ID): // with its whole part it would count while it is away
 	case !e.Whole && e.Name != "": // at the addresses by which the list has it, which are not always those of the template
 		d.act(Action{Kind: Admit, Member: m.ID, Addresses: e.Addresses})
 	}

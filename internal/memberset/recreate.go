@@ -9,14 +9,14 @@ import (
 )
 
 // recreate has pods that are outdated go, as many as their batch lets. Each is made anew under its name. One of a member that never did its work is deleted;
-// every other one is evicted, by the rules of its role.
+// every other one, and one of which that is not known, is evicted, by the rules of its role.
 func (d *decision) recreate(members []*v1alpha1.SetMember) {
 	members = slices.DeleteFunc(members, func(m *v1alpha1.SetMember) bool {
 		p := d.pod(m.ID)
 		switch {
 		case p.Terminating:
 			return true
-		case !joining(m):
+		case !joining(m), d.mayWork(m, p):
 			return false
 		case d.status.Formed == nil && p.Ready: // it may have formed a system already
 			d.block(awaitsBatch(m.ID, nil))
@@ -45,6 +45,21 @@ func (d *decision) recreate(members []*v1alpha1.SetMember) {
 			d.block(awaitsBatch(m.ID, d.unavailable()))
 		}
 	}
+}
+
+// mayWork reports whether a member that joins may have its whole part in a formed system by now: the list says so, or is not known. Nothing of it runs before its pod is
+// on a node.
+func (d *decision) mayWork(m *v1alpha1.SetMember, p *Pod) bool {
+	if d.status.Formed == nil || p.Node == "" || !d.Kind.Lists && !d.Kind.Empties {
+		return false
+	}
+	e := d.entry(m)
+	return d.listUnread() != "" || e != nil && e.Whole
+}
+
+// deletes reports whether the pod of a member is deleted by this decision.
+func (d *decision) deletes(id string) bool {
+	return slices.ContainsFunc(d.actions, func(a Action) bool { return a.Kind == DeletePod && a.Member == id })
 }
 
 // guarded reports whether the set's policy is there: without it the rules of roles hold no pod that is evicted.

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"usher.sh/usher/api/v1alpha1"
@@ -309,6 +310,65 @@ func TestAMemberThatJoinsIsMadeAnewAtOnce(t *testing.T) {
 			t.Errorf("it does %v, not %s", got, want)
 		}
 	}
+}
+
+// A member that joins may have got its whole part since that was last seen: then its pod goes by the rules of its role. It does not get it while its pod is made anew.
+func TestAMemberThatMayHaveJoinedIsEvicted(t *testing.T) {
+	const (
+		id      = "kv-member-4"
+		deleted = "deletePod " + id
+		evicted = "evictPod " + id
+		admit   = "admit " + id
+	)
+	unread := func(w *world) { w.in.List.Unread = "no endpoint answers" }
+	for name, test := range map[string]struct {
+		kind   Kind
+		change func(w *world)
+		want   []string
+	}{
+		"it is a learner, and the template stays": {listing, func(w *world) { w.image("etcd") }, []string{admit}},
+		"it is a learner":                         {listing, func(*world) {}, []string{deleted}},
+		"the list is not known":                   {listing, unread, []string{evicted}},
+		"it is not known, and no policy guards it": {listing, func(w *world) {
+			unread(w)
+			w.in.Policy = nil
+		}, nil},
+		"it is not known, and the pod is on no node": {listing, func(w *world) {
+			unread(w)
+			w.podNamed(id).Node = ""
+		}, []string{deleted}},
+		"nothing of it runs there yet": {emptying, func(*world) {}, []string{deleted}},
+		"a part of it runs there":      {emptying, func(w *world) { w.entryNamed(id).Whole = true }, []string{evicted}},
+		"what runs there is not known": {emptying, unread, []string{evicted}},
+		"no list says what it does":    {plain, unread, []string{deleted}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := joins(t, test.kind, id)
+			w.image("etcd:2")
+			test.change(w)
+			got := slices.DeleteFunc(kinds(Decide(w.in)), func(k string) bool { return !strings.HasSuffix(k, id) })
+			if diff := cmp.Diff(test.want, got, cmpopts.EquateEmpty()); diff != "" {
+				t.Errorf("-want +got:\n%s", diff)
+			}
+		})
+	}
+}
+
+// joins is a set of five of which one has started, and does not do its work yet.
+func joins(t *testing.T, kind Kind, id string) *world {
+	t.Helper()
+	w := formed(t, kind, 5)
+	w.memberNamed(id).State, w.podNamed(id).Ready = v1alpha1.MemberJoining, false
+	if kind.Lists || kind.Empties {
+		e := w.entryNamed(id)
+		e.Whole, e.Processes = false, 0
+	}
+	return w
+}
+
+func (w *world) entryNamed(id string) *Entry {
+	at := slices.IndexFunc(w.in.List.Entries, func(e Entry) bool { return e.Name == id })
+	return &w.in.List.Entries[at]
 }
 
 // An evicted member is replaced first where its volumes cannot leave its node, which is cordoned, or where its set says so; what was begun for it is taken
