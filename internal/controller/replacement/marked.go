@@ -18,12 +18,17 @@ import (
 	"usher.sh/usher/internal/replacement"
 )
 
-// ofSet reports whether a MemberSet replaces the member, by its policy or, where that is gone, by what the set says, and reads what a step rests on then.
+// ofSet reports whether a MemberSet replaces the member, by its policy or, where that is gone, by what the set says, and reads what a step rests on then. The policy of a
+// set has the roles that its groups have today, and a member of another one is removed all the same where that was begun.
 func (r *reconciler) ofSet(ctx context.Context, l *look) (is bool, err error) {
-	if provider := l.provider(); provider != nil && provider.MemberSet != nil {
+	provider := l.provider()
+	switch {
+	case provider != nil && provider.MemberSet != nil:
 		return true, r.marked(ctx, l)
-	}
-	if l.policy != nil {
+	case provider == nil && runBySet(l.policy):
+		l.lacks(replacement.NoMember(l.in.Member.Role, l.in.Member.ID, l.policy.Name))
+		return true, r.marked(ctx, l)
+	case l.policy != nil:
 		return false, nil
 	}
 	set, err := r.marking(ctx, l)
@@ -31,6 +36,15 @@ func (r *reconciler) ofSet(ctx context.Context, l *look) (is bool, err error) {
 		return false, err
 	}
 	return true, r.markedBy(ctx, l, set)
+}
+
+// runBySet reports whether a policy says that a MemberSet controls it.
+func runBySet(policy *v1alpha1.EvictionPolicy) bool {
+	if policy == nil {
+		return false
+	}
+	owner := metav1.GetControllerOfNoCopy(policy)
+	return owner != nil && owner.Kind == "MemberSet" && owner.APIVersion == v1alpha1.GroupVersion.String()
 }
 
 // marked reads what a step rests on where the member is one of a MemberSet, whose policy has its name and whose pods have the names of its members.

@@ -30,6 +30,7 @@ func TestMarkedWhosePolicyIsDeleted(t *testing.T) {
 	}
 	cancelled := func(m *member) { m.request.DeletionTimestamp = &metav1.Time{Time: noon} }
 	joining := func(m *member) { m.request.Status.Step = v1alpha1.ReplacementJoining }
+	renamed := func(m *member) { m.policy.Spec.Roles[0].Name, m.policy.Spec.Members[0].Role = "other", "other" }
 	replaced := &v1alpha1.MemberSet{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "db", UID: "set"}}
 	for name, test := range map[string]struct {
 		set    *v1alpha1.MemberSet // nil: it is gone
@@ -41,6 +42,9 @@ func TestMarkedWhosePolicyIsDeleted(t *testing.T) {
 		"its set goes on, and it is deleted with the policy": {markedBy(v1alpha1.RemovalRemoving), []func(*member){gone, cancelled}, v1alpha1.ReplacementRemoving, replacement.PredecessorLeaving, false},
 		"its set goes on": {markedBy(v1alpha1.RemovalRemoving), []func(*member){gone}, v1alpha1.ReplacementRemoving, replacement.PredecessorLeaving, false},
 		"its set goes on, and the policy is there anew":          {markedBy(v1alpha1.RemovalRemoving), []func(*member){anew, cancelled}, v1alpha1.ReplacementRemoving, replacement.PredecessorLeaving, true},
+		"its set goes on, and its role is another":               {markedBy(v1alpha1.RemovalRemoving), []func(*member){renamed}, v1alpha1.ReplacementRemoving, replacement.PredecessorLeaving, true},
+		"its set has not begun, and its role is another":         {markedBy(v1alpha1.RemovalReplaced), []func(*member){renamed}, v1alpha1.ReplacementWaiting, replacement.MemberMissing, true},
+		"it is replaced, and its role is another":                {replaced, []func(*member){renamed}, v1alpha1.ReplacementComplete, "", false},
 		"its set has not begun":                                  {markedBy(v1alpha1.RemovalReplaced), []func(*member){gone}, v1alpha1.ReplacementWaiting, replacement.SourceMissing, false},
 		"its set has not begun, and it is deleted":               {markedBy(v1alpha1.RemovalReplaced), []func(*member){gone, cancelled}, v1alpha1.ReplacementCancelled, "", false},
 		"it is replaced, and the policy is held by a finalizer":  {replaced, []func(*member){held, joining}, v1alpha1.ReplacementComplete, "", false},
