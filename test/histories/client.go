@@ -70,7 +70,9 @@ func (c *connection) Delete(ctx context.Context, object client.Object, options .
 		if o.Preconditions.ResourceVersion != nil {
 			r.version = *o.Preconditions.ResourceVersion
 		}
-		return w.remove(ctx, r)
+		err := w.remove(ctx, r)
+		c.replica.deny(ctx, err)
+		return err
 	}
 	return c.write(ctx, "delete", whole, object, func() error {
 		before := w.store.get(k, key)

@@ -237,13 +237,16 @@ func maintained(node *corev1.Node) bool {
 	})
 }
 
-// fails reports whether a pod that has started is not Ready, has ended, or is there 5 minutes after its grace.
-func fails(pod *corev1.Pod, now time.Time) bool {
-	ready := slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
+func isReady(pod *corev1.Pod) bool {
+	return slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
 		return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
 	})
+}
+
+// fails reports whether a pod that has started is not Ready, has ended, or is there 5 minutes after its grace.
+func fails(pod *corev1.Pod, now time.Time) bool {
 	late := pod.DeletionTimestamp != nil && now.Sub(pod.DeletionTimestamp.Time) >= 5*time.Minute
-	return !ready || late || pod.Status.Phase == corev1.PodFailed || pod.Status.Phase == corev1.PodSucceeded
+	return !isReady(pod) || late || pod.Status.Phase == corev1.PodFailed || pod.Status.Phase == corev1.PodSucceeded
 }
 
 // after takes a look into account. What is seen of a member on a node under maintenance does not count, and what was wrong before counts anew.

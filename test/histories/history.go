@@ -45,12 +45,8 @@ func RunWithout(seed uint64, watches ...string) Result {
 	w := newWorld(ctx, seed)
 	w.without = watches
 	w.drawTheme(watches)
-	if len(watches) > 0 { // what rarely happens by itself mostly follows from another policy, or from another responder
-		w.odds.owners, w.odds.foreign, w.odds.silent = max(w.odds.owners, 2), max(w.odds.foreign, 50*w.dice.IntN(2)), w.dice.IntN(2)
-		w.odds.machines = max(w.odds.machines, 2*w.dice.IntN(2))
-		if slices.ContainsFunc(watches, func(watch string) bool { return strings.Contains(watch, string(namespaces)) }) {
-			w.odds.bare = max(w.odds.bare, 3)
-		}
+	if len(watches) > 0 {
+		w.provoke(watches)
 	}
 	w.note("seed %d: %s: %+v", seed, w.theme.name, w.odds)
 	if err := w.setUp(); err != nil {
@@ -67,6 +63,18 @@ func RunWithout(seed uint64, watches ...string) Result {
 	}
 	w.close(cancel)
 	return Result{seed, w.failures, w.trace}
+}
+
+// provoke has that happen more often which shows that a watch is missing: what rarely happens by itself mostly follows from another policy, or from another responder. The
+// policy of a set is Usher's, which sets back what others make of it.
+func (w *world) provoke(watches []string) {
+	if w.odds.sets == 0 {
+		w.odds.owners, w.odds.foreign, w.odds.silent = max(w.odds.owners, 2), max(w.odds.foreign, 50*w.dice.IntN(2)), w.dice.IntN(2)
+	}
+	w.odds.machines = max(w.odds.machines, 2*w.dice.IntN(2))
+	if slices.ContainsFunc(watches, func(watch string) bool { return strings.Contains(watch, string(namespaces)) }) {
+		w.odds.bare = max(w.odds.bare, 3)
+	}
 }
 
 func newWorld(ctx context.Context, seed uint64) *world {

@@ -129,9 +129,24 @@ func (w *world) loseMachine(pod string, stops bool) {
 	for _, on := range w.sharing(pod) {
 		w.probe(on)
 	}
+	if w.goesByNode(pod) {
+		w.safety.crashes[w.roleOf(pod)] = m.since
+		w.safety.changed(w, accident, m.node+" is lost")
+	}
 	if stops {
 		w.powerOff(pod)
 	}
+}
+
+// goesByNode reports whether a member does its work only while its machine is reached: a router that has a floor, or a plain pod.
+func (w *world) goesByNode(pod string) bool {
+	switch site := w.site.(type) {
+	case *httpSite:
+		return site.floor && w.roleOf(pod) == "router"
+	case *setSite:
+		return site.sim == nil
+	}
+	return false
 }
 
 // powerOff ends all that runs on a machine.
@@ -208,6 +223,9 @@ func (w *world) answers(pod string) {
 	w.report(pod, corev1.ConditionTrue)
 	for _, on := range w.sharing(pod) {
 		w.probe(on)
+	}
+	if w.goesByNode(pod) {
+		w.safety.changed(w, accident, m.node+" answers again")
 	}
 	for _, fence := range list[*v1alpha1.NodeFence](w.store, fences) {
 		if fence.Spec.NodeName != w.nodeKey(pod).Name || fence.Status.Over() {

@@ -110,6 +110,12 @@ func (w *world) hasJustMoved(q *v1alpha1.ReplacementRequest) bool {
 	return w.setSite() != nil && time.Since(at) < 30*time.Second
 }
 
+// hasRole reports whether the policy has members of a role: those of one whose name its owner has changed are of none for a request that names it.
+func (w *world) hasRole(name string) bool {
+	policy := w.policy(firstPolicy)
+	return policy != nil && slices.ContainsFunc(policy.Spec.Members, func(m v1alpha1.MemberSelector) bool { return m.Role == name })
+}
+
 // checkReplacements: every request is over, or says what it waits for, which is no successor where a ReplicaSet has made all pods that it is to make; and
 // nothing of one that is over stands in the policy.
 func (w *world) checkReplacements() {
@@ -119,7 +125,7 @@ func (w *world) checkReplacements() {
 		if !request.Status.Over() && len(request.Status.Blockers) == 0 && !w.hasJustMoved(request) {
 			w.fail("LIVENESS", "replacement request %s for %s is neither over nor has a blocker: %s", request.Name, request.Spec.Member.ID, request.Status.Step)
 		}
-		if request.Status.Step == v1alpha1.ReplacementJoining && w.policy(firstPolicy) != nil && w.inDeployment(strings.TrimPrefix(request.Spec.Member.Role, "own-")) {
+		if request.Status.Step == v1alpha1.ReplacementJoining && w.hasRole(request.Spec.Member.Role) && w.inDeployment(strings.TrimPrefix(request.Spec.Member.Role, "own-")) {
 			w.fail("LIVENESS", "replacement request %s for %s waits for a successor, and all are there: %+v", request.Name, request.Spec.Member.ID, request.Status.Blockers)
 		}
 		w.note("replacement of %s: %s %+v", request.Spec.Member.ID, request.Status.Step, request.Status.Blockers)

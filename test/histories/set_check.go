@@ -27,6 +27,7 @@ type setAccount struct {
 	was     map[string]string    // the node on which a member was last
 	began   map[string]bool      // members that Usher has begun to remove
 	keeps   time.Time            // since when volumes are to stay; zero: they are not
+	formed  time.Time            // since when the set says that its members have formed their system; zero: it does not
 	writes  int                  // of the set's controller
 	rewrote bool                 // a set was deleted
 }
@@ -91,6 +92,12 @@ func (s *setSite) remembered(id string, looked time.Time) bool {
 // keep remembers a set.
 func (s *setSite) keep(set *v1alpha1.MemberSet) {
 	s.last = set
+	switch {
+	case set.Status.Formed == nil:
+		s.formed = time.Time{}
+	case s.formed.IsZero():
+		s.formed = time.Now()
+	}
 	switch {
 	case set.Spec.Removal.VolumeClaims == v1alpha1.VolumeClaimsDelete:
 		s.keeps = time.Time{}
@@ -192,11 +199,15 @@ func (s *setSite) checkPodGoes(r *removal, pod *corev1.Pod) {
 	}
 }
 
-// madeAnew reports whether the set deletes the pod of a member that has not done its work yet by what it knows, which it makes of another template.
+// madeAnew reports whether the set deletes the pod of a member that has not done its work yet by what it knows, which it makes of another template. Before it knows that
+// its members have formed their system it knows that of none, and leaves those alone whose pods are Ready.
 func (s *setSite) madeAnew(r *removal, pod *corev1.Pod) bool {
 	entry := s.entryOf(pod.Name)
 	if r.user != self || !r.delete || entry == nil || entry.Removal != nil {
 		return false
+	}
+	if s.formed.IsZero() || !s.formed.Before(r.looked) {
+		return !isReady(pod)
 	}
 	return s.sim == nil && entry.State == v1alpha1.MemberJoining || !s.hasJoined(pod.Name) || !s.whole[pod.Name].Before(r.looked)
 }

@@ -173,15 +173,24 @@ func aboutSet(seed uint64) bool { return setDice(seed).IntN(oneInSets) == 0 }
 // length is how many things happen before everything calms down.
 func (t *theme) length() int { return max(t.steps, steps) }
 
-// drawTheme draws what a history is about. Without a watch of the controllers of replacements, or of repair, it is about those, of which others know
-// nothing.
+// isOfSets reports whether a watch is one by the controller of MemberSets, or of MemberSets.
+func isOfSets(watch string) bool {
+	return strings.HasPrefix(watch, setController) || strings.Contains(watch, " watches "+string(memberSets))
+}
+
+// drawTheme draws what a history is about. Without a watch of the controllers of replacements, of repair, or about MemberSets, it is about those, of which others
+// know nothing.
 func (w *world) drawTheme(without []string) {
 	draw := func(values ...int) int { return values[w.dice.IntN(len(values))] }
 	w.theme = themes[w.dice.IntN(len(themes))]
-	if sets := setDice(w.seed); sets.IntN(oneInSets) == 0 || slices.ContainsFunc(without, func(watch string) bool { return strings.HasPrefix(watch, setController) }) {
+	ofSets := slices.ContainsFunc(without, isOfSets)
+	if sets := setDice(w.seed); sets.IntN(oneInSets) == 0 || ofSets {
 		w.theme = setThemes[sets.IntN(len(setThemes))]
 	}
 	for name, prefix := range map[string]string{replacements: "replac", repairs: repairController} {
+		if ofSets {
+			break
+		}
 		if slices.ContainsFunc(without, func(watch string) bool { return strings.HasPrefix(watch, prefix) }) {
 			w.theme = themes[slices.IndexFunc(themes, func(t theme) bool { return t.name == name })]
 		}

@@ -3,6 +3,7 @@ package histories
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"reflect"
@@ -14,6 +15,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	api "k8s.io/api/lifecycle/v1alpha1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
@@ -104,7 +106,24 @@ func (r *replica) looksSoon(item work) bool {
 	failed := time.Since(r.failed[item]) <= writePause
 	relabels := item.controller == policyController && time.Since(r.failed[labels]) <= writePause
 	r.world.mu.Unlock()
-	return queued && (time.Until(at) <= pause || failed || r.expires(item, at) || r.outlasts(item, at) || polls(item, at) || r.renews(item, at)) || relabels || time.Since(r.refused[item.key.Name]) <= evictPause
+	return queued && (time.Until(at) <= pause || failed || r.expires(item, at) || r.outlasts(item, at) || polls(item, at) || r.renews(item, at) || r.retries(item, at)) || relabels || time.Since(r.refused[item.key.Name]) <= evictPause
+}
+
+// deny takes note of the deletion of a pod that was refused to a controller.
+func (r *replica) deny(ctx context.Context, err error) {
+	item, works := ctx.Value(workKey).(work)
+	if refusal, refused := errors.AsType[*apierrors.StatusError](err); works && refused && !apierrors.IsConflict(refusal) && !apierrors.IsNotFound(refusal) {
+		r.world.mu.Lock()
+		defer r.world.mu.Unlock()
+		r.denied[item] = time.Now()
+	}
+}
+
+// retries reports whether a controller looks at a key again since the deletion of a pod was refused to it: another replica may let it at once, which is no event.
+func (r *replica) retries(item work, at time.Time) bool {
+	r.world.mu.Lock()
+	defer r.world.mu.Unlock()
+	return time.Since(r.denied[item]) <= deniedPause && time.Until(at) <= deniedPause
 }
 
 // expires reports whether a key is the request of a drain, at which the manager looks again when the drain's last sign of life is over. That a
@@ -159,6 +178,8 @@ const (
 	writePause = 10 * time.Second
 	// evictPause is the longest after an eviction that was refused, from when on it is tried again.
 	evictPause = time.Minute
+	// deniedPause is the longest after the deletion of a pod that was refused, from when on it is tried again.
+	deniedPause = 10 * time.Second
 	// repairPause is the least between two looks at the members of a policy.
 	repairPause = 2 * time.Second
 	// setPause is the longest between two looks at a set that members join or leave.

@@ -1,11 +1,14 @@
 package histories
 
 import (
+	"context"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -87,6 +90,39 @@ func TestOutlasts(t *testing.T) {
 			r := &replica{cache: newCache(s), looked: map[work]time.Time{c.item: time.Now().Add(-ago)}}
 			if got := r.outlasts(c.item, time.Now().Add(c.again)); got != c.want {
 				t.Errorf("outlasts: %v, want %v", got, c.want)
+			}
+		})
+	}
+}
+
+// TestRetries checks when the controller of a set need not have been woken: the deletion of a pod was refused to it a moment ago, and it tries again soon.
+func TestRetries(t *testing.T) {
+	set, other := work{setController, setKey}, work{policyController, setKey}
+	busy := apierrors.NewTooManyRequests("another replica says so", 0)
+	for _, c := range []struct {
+		name   string
+		by     work
+		err    error
+		ago    time.Duration
+		again  time.Duration
+		wanted bool
+	}{
+		{"it was refused", set, busy, time.Second, 9 * time.Second, true},
+		{"long ago", set, busy, deniedPause + time.Second, 9 * time.Second, false},
+		{"it tries again late", set, busy, time.Second, deniedPause + time.Second, false},
+		{"another controller was refused something", other, busy, time.Second, 9 * time.Second, false},
+		{"the pod was another by then", set, apierrors.NewConflict(schema.GroupResource{}, "a", errModified), time.Second, 9 * time.Second, false},
+		{"it was gone", set, notFound(pods, "a"), time.Second, 9 * time.Second, false},
+		{"it was let", set, nil, time.Second, 9 * time.Second, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			r := &replica{world: newWorld(t.Context(), 1), denied: map[work]time.Time{}}
+			r.deny(context.WithValue(t.Context(), workKey, c.by), c.err)
+			for item, at := range r.denied {
+				r.denied[item] = at.Add(-c.ago)
+			}
+			if got := r.retries(set, time.Now().Add(c.again)); got != c.wanted {
+				t.Errorf("retries: %t, want %t", got, c.wanted)
 			}
 		})
 	}
