@@ -20,6 +20,7 @@ func (d *decision) mayBegin(m *v1alpha1.SetMember) bool {
 			going = append(going, other)
 		}
 	}
+	lost := d.lostBefore(m)
 	together := len(going) > 0 && !slices.ContainsFunc(going, func(o *v1alpha1.SetMember) bool { return zoneOf(o) != zoneOf(m) })
 	switch {
 	case batch == v1alpha1.BatchNone:
@@ -29,6 +30,9 @@ func (d *decision) mayBegin(m *v1alpha1.SetMember) bool {
 		return true
 	case len(going) > 0:
 		d.block(awaitsRemoval(m.ID, going[0].ID))
+		return false
+	case lost != "":
+		d.block(awaitsRemoval(m.ID, lost))
 		return false
 	}
 	if next := d.nextRemoval(); d.Now.Before(next) {

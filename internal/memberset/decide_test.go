@@ -408,6 +408,43 @@ func TestTakenBackInTheLastMoment(t *testing.T) {
 	}
 }
 
+// A voter stays on the list while another one is lost: its removal gives way to that of the lost one, as long as all of it is there.
+func TestARemovalGivesWayToALostMember(t *testing.T) {
+	const leaves, lost = "kv-member-1", "kv-member-2"
+	for name, test := range map[string]struct {
+		change func(w *world)
+		want   v1alpha1.MemberRemovalStep
+	}{
+		"another is lost, and is to go": {func(*world) {}, v1alpha1.RemovalReplaced},
+		"no request stands for that":    {func(w *world) { w.in.Requests = w.in.Requests[:1] }, v1alpha1.RemovalRemoving},
+		"it is back":                    {func(w *world) { w.entryNamed(lost).Healthy = true }, v1alpha1.RemovalRemoving},
+		"its pod is Ready":              {func(w *world) { w.podNamed(lost).Ready = true }, v1alpha1.RemovalRemoving},
+		"both are lost":                 {func(w *world) { w.entryNamed(leaves).Healthy, w.podNamed(leaves).Ready = false, false }, v1alpha1.RemovalRemoving},
+		"it is off the list": {func(w *world) {
+			w.in.List.Entries = slices.DeleteFunc(w.in.List.Entries, func(e Entry) bool { return e.Name == leaves })
+		}, v1alpha1.RemovalRemoving},
+		"its pod ends":          {func(w *world) { w.podNamed(leaves).Terminating = true }, v1alpha1.RemovalRemoving},
+		"the list is not known": {func(w *world) { w.in.List.Unread = "no endpoint answers" }, v1alpha1.RemovalRemoving},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := formed(t, listing, 5)
+			w.group().Replicas = new(int32(3))
+			w.goes(leaves, v1alpha1.RemovalRemoving)
+			w.mark(lost)
+			w.memberNamed(lost).Removal = &v1alpha1.MemberRemoval{Request: w.in.Requests[1].Name, RequestUID: w.in.Requests[1].UID, Step: v1alpha1.RemovalReplaced}
+			w.entryNamed(lost).Healthy, w.podNamed(lost).Ready = false, false
+			test.change(w)
+			for range 3 {
+				r := Decide(w.in)
+				w.in.Set.Status = r.Status
+				if step := w.memberNamed(leaves).Removal.Step; step != test.want {
+					t.Fatalf("its removal is %s: %v, %+v", step, kinds(r), r.Status.Blockers)
+				}
+			}
+		})
+	}
+}
+
 // What a person has changed in the policy of a set is set back.
 func TestThePolicySaysWhatTheSetDoes(t *testing.T) {
 	w := formed(t, plain, 1)

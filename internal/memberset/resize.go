@@ -22,6 +22,8 @@ func (d *decision) mark() {
 		m := &d.status.Members[i]
 		q := d.requestFor(m)
 		switch {
+		case leaving(m) && q != nil && d.lostBefore(m) != "":
+			m.Removal = d.marked(m, q)
 		case leaving(m) && (q != nil && q.Removing || !d.untouched(m)):
 			d.stand(m, q)
 		case q == nil:
@@ -316,6 +318,19 @@ func (d *decision) dispensable(m *v1alpha1.SetMember) bool {
 		return false
 	}
 	return len(d.counted(m.Group, func(o *v1alpha1.SetMember) bool { return whole(o) && (d.Kind.Lists || !d.works(m) || d.works(o)) })) >= int(d.wanted(g.MemberGroup))
+}
+
+// lostBefore is a marked member that is lost, and that has to leave the list before a voter of which all is there: while it is on the list no other voter is taken off
+// it, and members leave it one at a time; "": there is none.
+func (d *decision) lostBefore(m *v1alpha1.SetMember) string {
+	if e := d.entry(m); !d.untouched(m) || e == nil || !e.Whole || d.leavesFirst(m) {
+		return ""
+	}
+	at := slices.IndexFunc(d.status.Members, func(o v1alpha1.SetMember) bool { return !leaving(&o) && d.requestFor(&o) != nil && d.leavesFirst(&o) })
+	if at < 0 {
+		return ""
+	}
+	return d.status.Members[at].ID
 }
 
 // leavesFirst reports whether a member that is lost leaves before another is taken in, since its system takes in none while it is on the list. What it asks for
