@@ -108,7 +108,7 @@ func (r *replica) call(ctx context.Context, label string, m manner, effect func(
 		r.look.looks = true
 	}
 	err := r.world.call(ctx, r, r.name+" "+taskOf(ctx)+label, m, effect)
-	if item, ok := ctx.Value(workKey).(work); ok && (errors.Is(err, errLost) || apierrors.IsConflict(err)) {
+	if item, ok := ctx.Value(workKey).(work); ok && (errors.Is(err, errLost) || errors.Is(err, context.DeadlineExceeded) || apierrors.IsConflict(err)) {
 		r.world.mu.Lock()
 		defer r.world.mu.Unlock()
 		r.failed[item] = time.Now()
