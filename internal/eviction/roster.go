@@ -122,9 +122,10 @@ func (j *judgement) here() []expression.Here {
 	return all
 }
 
-// keepFloor blocks a Ready member without which too few of its role would be Ready. One that is not Ready is missed already.
+// keepFloor blocks a Ready member without which too few of its role would be Ready. One that is not Ready is missed already, also when the members were listed, which may be
+// later than its pod was read.
 func (j *judgement) keepFloor() {
-	if j.role.minReady == 0 || !j.in.Pod.Ready {
+	if listed := j.roster() != nil && j.roster().members[j.uid()].ready; j.role.minReady == 0 || !j.in.Pod.Ready && !listed {
 		return
 	}
 	if j.roster() == nil {

@@ -158,8 +158,13 @@ func TestMinReady(t *testing.T) {
 			in.Policies[0].Status.Leaving = []v1alpha1.Leaving{leaves("r1", "router", noon)}
 			return pods
 		}},
-		"two pods give the same id":    {floor: 2, want: []string{TooFewReady}, given: func(_ *Input, pods []*snapshot.Pod) []*snapshot.Pod { pods[2].Name = "r1"; return pods }},
-		"it is not Ready itself":       {floor: 2, given: func(in *Input, pods []*snapshot.Pod) []*snapshot.Pod { in.Pod.Ready = false; return pods[:1] }},
+		"two pods give the same id": {floor: 2, want: []string{TooFewReady}, given: func(_ *Input, pods []*snapshot.Pod) []*snapshot.Pod { pods[2].Name = "r1"; return pods }},
+		"it is not Ready itself":    {floor: 2, given: func(in *Input, pods []*snapshot.Pod) []*snapshot.Pod { in.Pod.Ready = false; return pods[:1] }},
+		"it has become Ready since it was read": {floor: 2, want: []string{TooFewReady}, given: func(in *Input, pods []*snapshot.Pod) []*snapshot.Pod {
+			read := *in.Pod
+			read.Ready, in.Pod = false, &read
+			return pods[:1]
+		}},
 		"members of other roles":       {floor: 3, want: []string{TooFewReady}},
 		"it is not known who is there": {floor: 1, want: []string{TooFewReady}, given: func(*Input, []*snapshot.Pod) []*snapshot.Pod { return nil }},
 		"its system does not answer":   {floor: 2, given: func(in *Input, pods []*snapshot.Pod) []*snapshot.Pod { in.Evidence = nil; return pods }},
