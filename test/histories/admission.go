@@ -69,7 +69,14 @@ func (w *world) hidden(r *replica, name string) bool {
 	}
 	for _, policy := range cached[*v1alpha1.EvictionPolicy](r, policies) {
 		newest := w.policy(policy.Name)
-		if newest != nil && newest.UID == policy.UID && newest.Generation == policy.Generation && w.claims(policy.Name, name) {
+		if newest == nil || newest.UID != policy.UID {
+			continue
+		}
+		spec := newest.Generation
+		if newest.DeletionTimestamp != nil {
+			spec--
+		}
+		if policy.Generation >= spec && w.claims(policy.Name, name) {
 			return false
 		}
 	}

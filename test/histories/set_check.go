@@ -107,8 +107,11 @@ func (s *setSite) keep(set *v1alpha1.MemberSet) {
 }
 
 // predecessors are the nodes of members for whose replacement a request stood when Usher began to look, where the set has seen the pods there: between two looks one
-// can come to a node and be gone. Of members for which one was made since it is not known whether Usher has seen it: then there are none.
+// can come to a node and be gone. Where one was made or has gone since it is not known whether Usher has seen it: then there are none.
 func (s *setSite) predecessors(looked time.Time) []string {
+	if slices.ContainsFunc(s.world.store.events[replaces], func(e event) bool { return e.after == nil && !e.gone.Before(looked) }) {
+		return nil
+	}
 	var nodes []string
 	for _, q := range list[*v1alpha1.ReplacementRequest](s.world.store, replaces) {
 		id := q.Spec.Member.ID
@@ -172,7 +175,7 @@ func (s *setSite) checkGoes(id, what string, looked time.Time) {
 		return
 	}
 	if q := w.requestWhere(looked, func(q *v1alpha1.ReplacementRequest) bool {
-		return q.Spec.Member.ID == id && q.Status.Step == v1alpha1.ReplacementRemoving
+		return q.Spec.Member.ID == id && (q.Status.Step == v1alpha1.ReplacementRemoving || waitsAgain(q, looked))
 	}); q == nil && !w.erased[entry.Removal.RequestUID] && !s.began[id] {
 		w.fail("SET", "%s, and no request lets %s go", what, id)
 	}
@@ -187,6 +190,11 @@ func (s *setSite) checkGoes(id, what string, looked time.Time) {
 	s.began[id] = true
 }
 
+// waitsAgain reports whether a request was taken back to wait since Usher began to look: it does not wait once it has seen that its set has begun.
+func waitsAgain(q *v1alpha1.ReplacementRequest, looked time.Time) bool {
+	return q.Status.Step == v1alpha1.ReplacementWaiting && q.Status.Predecessor != nil && q.Status.StepTime != nil && !q.Status.StepTime.Time.Before(looked.Truncate(time.Second))
+}
+
 // checkPodGoes: Usher deletes only pods that have ended, those of members that have not done their work yet, to make them of another template, and those of members that
 // leave and that their system's list does not have.
 func (s *setSite) checkPodGoes(r *removal, pod *corev1.Pod) {
@@ -194,7 +202,7 @@ func (s *setSite) checkPodGoes(r *removal, pod *corev1.Pod) {
 		return
 	}
 	s.checkGoes(pod.Name, "pod "+pod.Name+" is deleted", r.looked)
-	if s.sim != nil && s.sim.Listed(pod.Name) {
+	if collected := s.rewrote && s.entryOf(pod.Name) == nil; s.sim != nil && s.sim.Listed(pod.Name) && !collected { // with its set, if not by what that has sent
 		s.world.fail("SET", "pod %s is deleted, which is on the list of members", pod.Name)
 	}
 }

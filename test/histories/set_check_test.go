@@ -55,3 +55,29 @@ func TestMadeAnew(t *testing.T) {
 		})
 	}
 }
+
+// TestWaitsAgain checks when the request that let a member go need not stand any more as it goes.
+func TestWaitsAgain(t *testing.T) {
+	looked := time.Now()
+	for name, c := range map[string]struct {
+		step  v1alpha1.ReplacementStep
+		begun bool
+		since time.Duration // that Usher began to look
+		want  bool
+	}{
+		"it waits again since":       {v1alpha1.ReplacementWaiting, true, 2 * time.Second, true},
+		"it did before":              {v1alpha1.ReplacementWaiting, true, -2 * time.Second, false},
+		"it has never let it go":     {v1alpha1.ReplacementWaiting, false, 2 * time.Second, false},
+		"nothing is left for it":     {v1alpha1.ReplacementJoining, true, 2 * time.Second, false},
+		"it was taken back for good": {v1alpha1.ReplacementCancelled, true, 2 * time.Second, false},
+	} {
+		q := &v1alpha1.ReplacementRequest{}
+		q.Status.Step, q.Status.StepTime = c.step, &metav1.Time{Time: looked.Add(c.since)}
+		if c.begun {
+			q.Status.Predecessor = &v1alpha1.ReplacementPredecessor{}
+		}
+		if got := waitsAgain(q, looked); got != c.want {
+			t.Errorf("%s: %t, want %t", name, got, c.want)
+		}
+	}
+}

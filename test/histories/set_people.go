@@ -68,7 +68,9 @@ func (s *setSite) edit() {
 		w.note("owner: deletes the policy of the set")
 		w.deletePolicy(firstPolicy)
 	case drawn == 6:
-		w.editSet(func(spec *v1alpha1.MemberSetSpec) { spec.UpdateStrategy = s.drawUpdates() })
+		w.editSet(func(spec *v1alpha1.MemberSetSpec) {
+			spec.UpdateStrategy, spec.OnEviction = s.drawUpdates(), s.drawOnEviction()
+		})
 	default:
 		replicas := []int32{1, 2, 3, 3, 4, 5, 5, 7}[w.dice.IntN(8)]
 		w.note("owner: replicas are to be %d", replicas)
@@ -92,6 +94,13 @@ func (s *setSite) drawUpdates() v1alpha1.MemberUpdateStrategy {
 	}
 	s.world.note("owner: updates of the set: %s, in batches %s, %d in flight, also on %v", u.Type, u.Recreate.Batch, ptr.Deref(u.Replace.MaxInFlight, -1), u.Replace.AlsoOn)
 	return u
+}
+
+// drawOnEviction draws what comes of the eviction of a member.
+func (s *setSite) drawOnEviction() v1alpha1.OnEviction {
+	on := []v1alpha1.OnEviction{v1alpha1.OnEvictionReplace, v1alpha1.OnEvictionRecreate, v1alpha1.OnEvictionAuto}[s.world.dice.IntN(3)]
+	s.world.note("owner: eviction of members: %s", on)
+	return on
 }
 
 // editRole has the members be of a role of the set's own, which says the same, or no more. Not while one is removed: what lets it go names its role, and its pod stays

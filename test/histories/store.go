@@ -196,6 +196,7 @@ func (s *store) remove(object client.Object) {
 	marked := duplicate(object)
 	now := metav1.NewTime(s.now())
 	marked.SetDeletionTimestamp(&now)
+	marked.SetGeneration(marked.GetGeneration() + 1) // as the apiserver does
 	s.put(marked)
 }
 
