@@ -310,6 +310,9 @@ type SetMember struct {
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=8
 	CrashLoop []string `json:"crashLoop,omitempty"`
+	// EmptyConfiguration: its pod says that its configuration is to start no process.
+	// +optional
+	EmptyConfiguration bool `json:"emptyConfiguration,omitempty"`
 	// Removal is how far its removal is; nil: no ReplacementRequest stands for it.
 	// +optional
 	Removal *MemberRemoval `json:"removal,omitempty"`

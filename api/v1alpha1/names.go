@@ -37,6 +37,9 @@ const (
 	// them: the rest is the container's name. On a MemberSet the value are the members' ids, separated by commas, or "*"; on a pod any value counts. Repair
 	// has no such member replaced.
 	CrashLoopPrefix = "crash-loop.usher.sh/"
+	// EmptyConfigurationAnnotation has members of a MemberSet get a configuration by which no process of their system starts, while their containers run. On a
+	// MemberSet the value are the members' ids, separated by commas, or "*"; on a pod any value counts. Repair has no such member replaced, and none of a set that says "*".
+	EmptyConfigurationAnnotation = "usher.sh/empty-configuration"
 	// OnEvictionAnnotation on a pod of a MemberSet says what comes of its eviction: one of the values of PodOnEviction. It is a record of Usher's own; without it
 	// the pod stays.
 	OnEvictionAnnotation = "usher.sh/on-eviction"

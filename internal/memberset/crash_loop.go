@@ -10,21 +10,25 @@ import (
 	"usher.sh/usher/api/v1alpha1"
 )
 
-// bySet is the value of the annotation on a pod whose set says that its container is to crash; a person's has another.
-const bySet = "set"
+// bySet is the value of the annotation on a pod whose set says that its container is to crash, or that its configuration is to be empty; byPod is that on one whose
+// predecessor of the name said so; a person's has another than the first.
+const (
+	bySet = "set"
+	byPod = "pod"
+)
 
 // noProgram is what a container starts that is to crash, so that its volumes can be looked at while nothing uses them.
 const noProgram = "/crash-loop.usher.sh"
 
-// noteCrashLoops takes over of which containers their pods say that they are to crash, so that pods that are made anew say so too.
-func (d *decision) noteCrashLoops() {
+// noteDebugging takes over what members' pods say of which containers are to crash, and of empty configurations, so that pods that are made anew say so too.
+func (d *decision) noteDebugging() {
 	for i := range d.status.Members {
 		m := &d.status.Members[i]
 		p := d.pod(m.ID)
 		if p == nil || p.Terminating {
 			continue
 		}
-		m.CrashLoop = nil
+		m.CrashLoop, m.EmptyConfiguration = nil, saysEmpty(p)
 		for _, key := range slices.Sorted(maps.Keys(p.Annotations)) {
 			if container, is := strings.CutPrefix(key, v1alpha1.CrashLoopPrefix); is && p.Annotations[key] != bySet && len(m.CrashLoop) < mostCrashLoops {
 				m.CrashLoop = append(m.CrashLoop, container)
@@ -42,7 +46,7 @@ func (d *decision) crashLoops(m *v1alpha1.SetMember) map[string]string {
 		}
 	}
 	for _, container := range m.CrashLoop {
-		all[container] = "pod"
+		all[container] = byPod
 	}
 	return all
 }
@@ -54,11 +58,11 @@ func named(targets, id string) bool {
 
 // madeOf is the hash of what a member's pod is to be made of.
 func (d *decision) madeOf(g *group, m *v1alpha1.SetMember) string {
-	crash := slices.Sorted(maps.Keys(d.crashLoops(m)))
-	if len(crash) == 0 {
-		return g.hash
+	parts := slices.Concat([]string{g.hash}, slices.Sorted(maps.Keys(d.crashLoops(m))))
+	if d.emptyConfiguration(m) != "" {
+		parts = append(parts, noProcess)
 	}
-	return g.hash + "+" + strings.Join(crash, "+")
+	return strings.Join(parts, "+")
 }
 
 // templateOf is the hash of the template alone in that of what a pod was made of.

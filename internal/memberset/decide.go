@@ -19,7 +19,7 @@ func Decide(in Input) Result {
 	d.stray()
 	d.remains()
 	d.see()
-	d.noteCrashLoops()
+	d.noteDebugging()
 	if len(d.blockers) == 0 {
 		if !in.Set.Spec.Suspend {
 			d.plan()

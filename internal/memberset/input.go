@@ -49,6 +49,8 @@ type Kind struct {
 	Ports func(processes int32) []corev1.ServicePort
 	// Several: a pod may have more than one process of the system.
 	Several bool
+	// Configured: a pod's processes are those that the configuration says which Environment gives it, and may be none.
+	Configured bool
 	// Replaced are the roles whose members are replaced where their pod template changes, unless the set says otherwise.
 	Replaced []string
 	// Maintains reports whether the system can wait for members of a group while their zone is under maintenance; nil: it knows no such thing.
@@ -76,6 +78,8 @@ type Start struct {
 	Processes int32
 	// Address is the IP of its Service; "": it is reached at that of its pod.
 	Address string
+	// Empty: none of them starts.
+	Empty bool
 }
 
 // Peer is a member as others reach it.

@@ -62,6 +62,9 @@ func (d *decision) newPod(g *group, m *v1alpha1.SetMember) *corev1.Pod {
 	}
 	pod.Annotations[TemplateHashAnnotation] = d.madeOf(g, m)
 	d.crash(pod, m)
+	if why := d.emptyConfiguration(m); why != "" {
+		pod.Annotations[v1alpha1.EmptyConfigurationAnnotation] = why
+	}
 	pod.Spec.Hostname, pod.Spec.NodeSelector = m.ID, maps.Clone(m.Shape.NodeSelector) // its volume is where that let it be
 	for i := range g.claims {
 		name := g.claims[i].Name
@@ -77,7 +80,7 @@ func (d *decision) newPod(g *group, m *v1alpha1.SetMember) *corev1.Pod {
 	if d.Kind.Environment != nil {
 		start := &Start{
 			Set: d.Set.UID, Group: g.MemberGroup, Namespace: d.Set.Namespace, ID: m.ID, First: m.First && d.status.Formed == nil, Peers: d.peers(m),
-			Processes: m.Shape.MembersPerPod, Address: d.serviceIP(m),
+			Processes: m.Shape.MembersPerPod, Address: d.serviceIP(m), Empty: d.emptyConfiguration(m) != "",
 		}
 		first := &pod.Spec.Containers[0]
 		first.Env = append(first.Env, d.Kind.Environment(&g.pod.Spec, &d.Set.Spec.System, start)...)
@@ -139,7 +142,7 @@ func PolicyOf(set *v1alpha1.MemberSet, kind *Kind) *v1alpha1.EvictionPolicy {
 			Namespace: set.Namespace, Name: set.Name, Labels: map[string]string{v1alpha1.MemberSetLabel: set.Name}, OwnerReferences: ownedBy(set),
 		},
 		Spec: v1alpha1.EvictionPolicySpec{
-			Mode: v1alpha1.ModeEnforce, System: set.Spec.System, Evidence: set.Spec.Evidence, Roles: set.Spec.Roles, Repair: set.Spec.Repair, Suspend: set.Spec.Suspend,
+			Mode: v1alpha1.ModeEnforce, System: set.Spec.System, Evidence: set.Spec.Evidence, Roles: set.Spec.Roles, Repair: repairOf(set, kind), Suspend: set.Spec.Suspend,
 		},
 	}
 	for i := range set.Spec.Groups {

@@ -276,6 +276,16 @@ var source002 = []struct {
 			t.Error("its pod does not say that it is to crash")
 		}
 	}},
+	{"27a", "If the cluster.Spec.Buggify.EmptyMonitorConf setting is active the operator won't replace any process groups.", func(t *testing.T) {
+		t.Helper()
+		w := formed(t, configured, 1)
+		w.in.Set.Spec.Repair = &v1alpha1.Repair{Mode: v1alpha1.RepairAutomatic}
+		w.in.Set.Annotations = map[string]string{v1alpha1.EmptyConfigurationAnnotation: "*"}
+		w.step(-1)
+		if mode := w.in.Policy.Spec.Repair.Mode; mode != v1alpha1.RepairDisabled { // whether their pods say so yet or not
+			t.Errorf("repair is %s", mode)
+		}
+	}},
 }
 
 // TestSource002 is source 002, sentence by sentence.

@@ -51,6 +51,7 @@ const (
 	RemovalWaits      Reason = "RemovalWaits"
 	RemovalDisabled   Reason = "RemovalDisabled"
 	ZoneMaintained    Reason = "ZoneMaintained"
+	NotConfigured     Reason = "NotConfigured"
 )
 
 func templateInvalid(group string, err error) Blocker {

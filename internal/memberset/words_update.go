@@ -83,3 +83,12 @@ func policyAwaited(set string) Blocker {
 		Reason: UpdateWaits, Message: fmt.Sprintf("pods are of another template, and are evicted once EvictionPolicy %s guards them", set), Remedy: "wait",
 	}
 }
+
+func notConfigured(kind, name, namespace, system string) Blocker {
+	return Blocker{
+		Reason: NotConfigured, Never: true,
+		Message: fmt.Sprintf("annotation %s of %s %s changes nothing: no configuration says which processes members of %s start", v1alpha1.EmptyConfigurationAnnotation, kind, name, system),
+		Remedy: fmt.Sprintf("take it off: kubectl annotate %s %s -n %s %s-; %sCONTAINER has a container not run", kind, name, namespace,
+			v1alpha1.EmptyConfigurationAnnotation, v1alpha1.CrashLoopPrefix),
+	}
+}

@@ -217,6 +217,9 @@ func pausedBy(pod *snapshot.Pod) string {
 			return fmt.Sprintf("annotation %s of pod %s has container %s crash", key, pod.Name, container)
 		}
 	}
+	if _, is := pod.Annotations[v1alpha1.EmptyConfigurationAnnotation]; is {
+		return fmt.Sprintf("annotation %s of pod %s has its processes not start", v1alpha1.EmptyConfigurationAnnotation, pod.Name)
+	}
 	return ""
 }
 

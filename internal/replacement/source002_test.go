@@ -61,6 +61,13 @@ var source002 = []struct {
 			in.Members[1].Pod.Annotations = map[string]string{v1alpha1.CrashLoopPrefix + "db": "set"}
 		})
 	}},
+	{"39a", "If the cluster.Spec.Buggify.EmptyMonitorConf setting is active the operator won't replace any process groups.", func(t *testing.T) {
+		t.Helper()
+		in := bySource()
+		after(t, &in, 100*time.Hour, nil, pending(1), func(in *RepairInput) {
+			in.Members[1].Pod.Annotations = map[string]string{v1alpha1.EmptyConfigurationAnnotation: "set"}
+		})
+	}},
 	{"40", "The operator has an option to automatically replace ProcessGroups where the associated Pod is running on a tainted Node. This feature is disabled by default, but can be enabled by setting automationOptions.replacements.taintReplacementOptions.", func(t *testing.T) {
 		t.Helper()
 		in := bySource()

@@ -20,7 +20,7 @@ const firstPort = 4500
 // setKind is how a MemberSet runs FoundationDB: each member has the address of its pod.
 func setKind() *memberset.Kind {
 	return &memberset.Kind{
-		Name: Name, Empties: true, Several: true, AddressFrom: []v1alpha1.AddressSource{v1alpha1.AddressFromPod, v1alpha1.AddressFromService},
+		Name: Name, Empties: true, Several: true, Configured: true, AddressFrom: []v1alpha1.AddressSource{v1alpha1.AddressFromPod, v1alpha1.AddressFromService},
 		Ports:       ports,
 		Replaced:    []string{Name + "-log", Name + "-stateless"}, // source 002, "only for transaction system Pods"
 		Environment: environment, Accepts: accepts,
@@ -99,11 +99,20 @@ func ports(processes int32) []corev1.ServicePort {
 // podAddress is where the kubelet puts the IP of the pod in.
 const podAddress = "$(USHER_POD_IP)"
 
-// environment is fdbmonitor's configuration, in which the kubelet puts the IP and the node of the pod. Lines that are appended to it are of all processes.
+// sections is how many processes fdbmonitor starts.
+func sections(start *memberset.Start) int32 {
+	if start.Empty {
+		return 0
+	}
+	return max(start.Processes, 1)
+}
+
+// environment is fdbmonitor's configuration, in which the kubelet puts the IP and the node of the pod. Lines that are appended to it are of all processes, where there
+// are any.
 func environment(_ *corev1.PodSpec, _ *v1alpha1.System, start *memberset.Start) []corev1.EnvVar {
 	var conf strings.Builder
 	conf.WriteString("[general]\nrestart-delay = 5\n")
-	for i := range max(start.Processes, 1) {
+	for i := range sections(start) {
 		fmt.Fprintf(&conf, "[fdbserver.%d]\n", firstPort+int(i))
 	}
 	conf.WriteString("[fdbserver]\n")

@@ -93,15 +93,21 @@ func TestBegin(t *testing.T) {
 }
 
 func TestEnvironment(t *testing.T) {
-	env := environment(nil, nil, &memberset.Start{ID: "db-disks-1", Group: storageGroup, Processes: 2})
-	if names := []string{env[0].Name, env[1].Name, env[2].Name}; !cmp.Equal(names, []string{"USHER_POD_IP", "USHER_NODE_NAME", "FDB_MONITOR_CONF"}) {
-		t.Errorf("the variables, in the order in which they refer to each other, are %v", names)
-	}
-	want := `[general]
+	for name, test := range map[string]struct {
+		empty    bool
+		sections string
+	}{
+		"two processes":          {false, "[fdbserver.4500]\n[fdbserver.4501]\n"},
+		"an empty configuration": {true, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			env := environment(nil, nil, &memberset.Start{ID: "db-disks-1", Group: storageGroup, Processes: 2, Empty: test.empty})
+			if names := []string{env[0].Name, env[1].Name, env[2].Name}; !cmp.Equal(names, []string{"USHER_POD_IP", "USHER_NODE_NAME", "FDB_MONITOR_CONF"}) {
+				t.Errorf("the variables, in the order in which they refer to each other, are %v", names)
+			}
+			want := `[general]
 restart-delay = 5
-[fdbserver.4500]
-[fdbserver.4501]
-[fdbserver]
+` + test.sections + `[fdbserver]
 command = /usr/bin/fdbserver
 cluster-file = /var/fdb/cluster/fdb.cluster
 public-address = $(USHER_POD_IP):$ID
@@ -113,8 +119,10 @@ locality-instance_id = db-disks-1
 locality-zoneid = $(USHER_NODE_NAME)
 locality-machineid = $(USHER_NODE_NAME)
 `
-	if diff := cmp.Diff(want, env[2].Value); diff != "" {
-		t.Error(diff)
+			if diff := cmp.Diff(want, env[2].Value); diff != "" {
+				t.Error(diff)
+			}
+		})
 	}
 }
 
