@@ -68,14 +68,11 @@ func (o *planOptions) lookAtSet(ctx context.Context) (*setLook, error) {
 	if !known || kind.Set == nil {
 		return nil, fmt.Errorf("spec.system of MemberSet %s names no system whose members can be run: etcd, foundationdb or kubernetes", l.Name)
 	}
-	if kind.Set.Empties || kind.Set.File != nil {
-		return nil, fmt.Errorf("what a MemberSet of %s would do cannot be foretold yet: its members are emptied before they go, and a plan does not ask how long that takes", kind.Name)
-	}
 	l.prospect.Input = memberset.Input{Set: set, Kind: *kind.Set}
 	if err := l.roles(); err != nil {
 		return nil, err
 	}
-	for _, read := range []func(context.Context) error{l.pods, l.claims, l.services, l.requests, l.nodes, l.policy} {
+	for _, read := range []func(context.Context) error{l.pods, l.claims, l.services, l.file, l.requests, l.nodes, l.policy} {
 		if err := read(ctx); err != nil {
 			return nil, err
 		}
@@ -184,6 +181,23 @@ func (l *setLook) services(ctx context.Context) error {
 	}
 	for i := range services {
 		l.prospect.Services = append(l.prospect.Services, memberset.ServiceOf(l.prospect.Set, &services[i]))
+	}
+	return nil
+}
+
+// file is the ConfigMap by which the system is found, where its kind has one.
+func (l *setLook) file(ctx context.Context) error {
+	kind := l.prospect.Kind.File
+	if kind == nil {
+		return nil
+	}
+	name := kind.Key(&l.prospect.Set.Spec.System).Name
+	switch found, err := l.File(ctx, name); {
+	case apierrors.IsNotFound(err):
+	case err != nil:
+		return observe.RefusedInstalled(l.Namespace, "reading ConfigMap "+name+" of namespace "+l.Namespace, err, viewRole)
+	default:
+		l.prospect.File = memberset.FileOf(l.prospect.Set, kind, found)
 	}
 	return nil
 }

@@ -35,6 +35,7 @@ type setServer struct {
 	there   map[string]any // the set; nil: there is none
 	pods    []any
 	quotas  []any
+	file    bool              // another has made the ConfigMap fdb
 	answers map[string]string // by method and path; "" of a code stands for what is not served
 	wrote   []string
 }
@@ -94,6 +95,12 @@ func (s *setServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		list("ReplacementRequestList", "usher.sh/v1alpha1", nil)
 	case "GET /apis/usher.sh/v1alpha1/namespaces/shop/evictionpolicies":
 		list("EvictionPolicyList", "usher.sh/v1alpha1", nil)
+	case "GET /api/v1/namespaces/shop/configmaps/fdb":
+		if s.file {
+			send(http.StatusOK, map[string]any{"kind": "ConfigMap", "apiVersion": "v1", "metadata": map[string]any{"namespace": "shop", "name": "fdb"}})
+			return
+		}
+		refuse(http.StatusNotFound, "NotFound", "configmaps \"fdb\" not found")
 	default:
 		refuse(http.StatusNotFound, "NotFound", r.Method+" "+r.URL.Path+" is not known to the test")
 	}
@@ -300,4 +307,58 @@ func object(t *testing.T, fields string) *unstructured.Unstructured {
 		t.Fatal(err)
 	}
 	return o
+}
+
+const databaseFile = `apiVersion: usher.sh/v1alpha1
+kind: MemberSet
+metadata: {namespace: shop, name: web}
+spec:
+  system: {foundationdb: {version: 7.3.63, redundancy: double, clusterFile: {configMap: {name: fdb, key: file}}}}
+  faultDomainKey: kubernetes.io/hostname
+  groups:
+  - {name: storage, role: foundationdb-storage, replicas: 3, template: {spec: {containers: [{name: fdb, image: "fdb:1"}]}}}
+  - {name: log, role: foundationdb-log, replicas: 2, template: {spec: {containers: [{name: fdb, image: "fdb:1"}]}}}
+`
+
+const pageOfDatabase = `MemberSet shop/web would be made: 5 members made
+
+Groups
+  group            today after  role
+  storage              0     3  foundationdb-storage
+  log                  0     2  foundationdb-log
+
+Made
+  web-log-1, web-log-2, web-storage-1, web-storage-2 and 1 more
+
+At once
+                     today at most   after
+  pods                   0       5       5
+
+Assumed
+  that pods start and become Ready, and that the rules of their roles let members go
+  that foundationdb moves what members have to others when it is asked to, and keeps nothing on any member but for that: it is not asked
+  that the first members run on nodes of their own
+`
+
+// A plan for a set of FoundationDB knows by which file it is found, and reads the ConfigMap: one that is there already is none of the set's.
+func TestPlanOfADatabase(t *testing.T) {
+	const file = "GET /api/v1/namespaces/shop/configmaps/fdb"
+	for name, test := range map[string]struct {
+		answers map[string]string
+		file    bool
+		code    int
+		want    string
+	}{
+		"it is made":             {code: exitDone, want: pageOfDatabase},
+		"no right to read it":    {answers: map[string]string{file: `Forbidden: configmaps "fdb" is forbidden: User "eva" cannot get resource "configmaps"`}, code: exitUsage, want: "reading ConfigMap fdb of namespace shop"},
+		"there is one of others": {file: true, code: exitBlocked, want: "NameTaken: ConfigMap fdb is there, and was not made for this MemberSet"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := &setServer{answers: test.answers, file: test.file}
+			got := planSet(t, s, databaseFile)
+			if got.code != test.code || !strings.Contains(got.out+got.err, test.want) {
+				t.Errorf("exit %d\n%s%s", got.code, got.out, got.err)
+			}
+		})
+	}
 }

@@ -51,6 +51,13 @@ func ClaimOf(set *v1alpha1.MemberSet, claim *corev1.PersistentVolumeClaim) Claim
 	return c
 }
 
+// FileOf is what the ConfigMap says by which the system of a set is found. No set owns it: its own is the one that was made for it.
+func FileOf(set *v1alpha1.MemberSet, kind *FileKind, found *corev1.ConfigMap) *File {
+	f := &File{Object: ObjectOf(set, found), Version: found.ResourceVersion, Content: found.Data[kind.Key(&set.Spec.System).Key]}
+	f.Ours = found.Annotations[SetUIDAnnotation] == string(set.UID)
+	return f
+}
+
 // RequestOf is what a ReplacementRequest says. Removing: it has its permit, and waits for the member to go.
 func RequestOf(q *v1alpha1.ReplacementRequest, removing bool) Request {
 	return Request{

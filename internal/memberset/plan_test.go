@@ -113,7 +113,7 @@ func TestPlan(t *testing.T) {
 			Recreated: [][]string{{third}, {first}, {second}}, Most: 3,
 		}},
 	} {
-		for _, kind := range []Kind{listing, plain} {
+		for _, kind := range []Kind{listing, plain, emptying} {
 			t.Run(name+", "+kind.Name, func(t *testing.T) {
 				w := apart(t, kind)
 				test.change(w)
@@ -151,7 +151,7 @@ func TestPlanOfShrinking(t *testing.T) {
 
 // A set that is not there yet is made, also of a system whose first members form it together.
 func TestPlanOfANewSet(t *testing.T) {
-	for _, kind := range []Kind{listing, plain} {
+	for _, kind := range []Kind{listing, plain, emptying} {
 		w := newWorld(kind, 3, t.Fatalf)
 		f := Plan(Prospect{Input: w.in})
 		if diff := cmp.Diff(forecast{Made: []string{first, second, third}, Most: 3}, forecastOf(&f)); diff != "" || !f.Complete {

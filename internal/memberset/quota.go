@@ -157,5 +157,11 @@ func (r *rehearsal) unknown() []string {
 	if r.in.Kind.Lists {
 		all = append(all, fmt.Sprintf("that the list of %s has the members that have joined, and no others: the system is not asked", r.in.Kind.Name))
 	}
+	if r.in.Kind.Empties {
+		all = append(all, fmt.Sprintf("that %s moves what members have to others when it is asked to, and keeps nothing on any member but for that: it is not asked", r.in.Kind.Name))
+	}
+	if r.contents.formed {
+		all = append(all, "that the first members run on nodes of their own")
+	}
 	return all
 }

@@ -21,6 +21,7 @@ type rehearsal struct {
 	storage map[string]*corev1.PersistentVolumeClaimSpec
 	serial  int
 
+	contents    contents
 	today, most corev1.ResourceList
 	going       map[string]departure // by id
 	made        []string
@@ -58,10 +59,12 @@ func rehearse(p *Prospect) *rehearsal {
 	}
 	r.underWay()
 	r.assumeList()
+	r.assumeContents()
 	r.today = r.amounts()
 	r.most = r.today.DeepCopy()
 	rounds := mostRounds
 	for round := 0; round < rounds; round++ {
+		r.report()
 		result := Decide(r.in)
 		r.note(&result)
 		r.in.Set.Status = result.Status
@@ -121,6 +124,8 @@ func (r *rehearsal) noteAction(d *decision, m *v1alpha1.SetMember, a *Action) {
 		if g := d.group(m.Group); g != nil && !leaving(m) && p != nil && d.outdated(g, m, p) {
 			r.recreating = append(r.recreating, m.ID)
 		}
+	case KeepPod:
+		r.recreating = slices.DeleteFunc(r.recreating, func(id string) bool { return id == m.ID })
 	default:
 	}
 }
@@ -154,13 +159,13 @@ func (r *rehearsal) leave() bool {
 	var gone, zones []string
 	before := len(r.in.Pods)
 	r.in.Pods = slices.DeleteFunc(r.in.Pods, func(p Pod) bool {
-		goes := p.Ours && (p.Terminating || p.Asked)
+		goes := p.Ours && (p.Terminating || p.Asked && r.maintained(&p))
 		if goes && slices.Contains(r.recreating, p.Name) {
 			gone, zones = append(gone, p.Name), append(zones, p.Zone)
 		}
 		return goes
 	})
-	r.recreating = nil
+	r.recreating = slices.DeleteFunc(r.recreating, func(id string) bool { return slices.Contains(gone, id) }) // others' zones are not under maintenance yet
 	if len(gone) > 0 {
 		slices.SortFunc(gone, byNumber)
 		slices.Sort(zones)

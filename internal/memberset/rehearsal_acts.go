@@ -40,6 +40,10 @@ func (r *rehearsal) do(a *Action) bool {
 		return r.changePod(a)
 	case Admit, Expel:
 		return r.changeList(a)
+	case MakeFile, ChangeFile:
+		r.keepFile(a)
+	case Form, Empty, Refill, Maintain, EndMaintenance:
+		return r.ask(a)
 	case RetainVolume:
 		for i := range r.in.Claims {
 			r.in.Claims[i].Retained = r.in.Claims[i].Retained || r.in.Claims[i].Volume == a.Name
@@ -81,6 +85,7 @@ func (r *rehearsal) makePod(a *Action) {
 		Node: m.Node, Zone: m.Zone, OnEviction: a.Pod.Annotations[v1alpha1.OnEvictionAnnotation], Pinned: &pinned, Labels: a.Pod.Labels, Annotations: a.Pod.Annotations,
 		Spec: &a.Pod.Spec,
 	})
+	r.place(&r.in.Pods[len(r.in.Pods)-1])
 	for i := range r.in.List.Entries {
 		if e := &r.in.List.Entries[i]; r.of(e, m) {
 			e.Name, e.Healthy = m.ID, true

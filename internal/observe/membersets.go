@@ -71,6 +71,11 @@ func (m MemberSets) Services(ctx context.Context) ([]corev1.Service, error) {
 	return list.Items, nil
 }
 
+// File reads a ConfigMap of the set's namespace.
+func (m MemberSets) File(ctx context.Context, name string) (*corev1.ConfigMap, error) {
+	return m.Client.CoreV1().ConfigMaps(m.Namespace).Get(ctx, name, metav1.GetOptions{})
+}
+
 // Quotas reads those of the set's namespace.
 func (m MemberSets) Quotas(ctx context.Context) ([]corev1.ResourceQuota, error) {
 	list, err := m.Client.CoreV1().ResourceQuotas(m.Namespace).List(ctx, metav1.ListOptions{})

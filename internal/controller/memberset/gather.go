@@ -250,8 +250,7 @@ func (r *reconciler) file(ctx context.Context, l *look) error {
 	case err != nil:
 		return fmt.Errorf("reading ConfigMap %s: %w", key.Name, err)
 	}
-	l.in.File = &memberset.File{Object: memberset.ObjectOf(l.set, &found), Version: found.ResourceVersion, Content: found.Data[key.Key]}
-	l.in.File.Ours = found.Annotations[memberset.SetUIDAnnotation] == string(l.set.UID)
+	l.in.File = memberset.FileOf(l.set, l.in.Kind.File, &found)
 	return nil
 }
 
