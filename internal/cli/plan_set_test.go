@@ -89,6 +89,8 @@ func (s *setServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		list("PodList", "v1", s.pods)
 	case "GET /api/v1/namespaces/shop/resourcequotas":
 		list("ResourceQuotaList", "v1", s.quotas)
+	case "GET /api/v1/namespaces/shop/services":
+		list("ServiceList", "v1", nil)
 	case "GET /api/v1/namespaces/shop/persistentvolumeclaims":
 		list("PersistentVolumeClaimList", "v1", nil)
 	case "GET /apis/usher.sh/v1alpha1/namespaces/shop/replacementrequests":
@@ -345,17 +347,19 @@ func TestPlanOfADatabase(t *testing.T) {
 	const file = "GET /api/v1/namespaces/shop/configmaps/fdb"
 	for name, test := range map[string]struct {
 		answers map[string]string
+		from    string
 		file    bool
 		code    int
 		want    string
 	}{
-		"it is made":             {code: exitDone, want: pageOfDatabase},
-		"no right to read it":    {answers: map[string]string{file: `Forbidden: configmaps "fdb" is forbidden: User "eva" cannot get resource "configmaps"`}, code: exitUsage, want: "reading ConfigMap fdb of namespace shop"},
-		"there is one of others": {file: true, code: exitBlocked, want: "NameTaken: ConfigMap fdb is there, and was not made for this MemberSet"},
+		"it is reached at Services": {from: "addressFrom: Service, ", code: exitDone, want: pageOfDatabase},
+		"it is made":                {code: exitDone, want: pageOfDatabase},
+		"no right to read it":       {answers: map[string]string{file: `Forbidden: configmaps "fdb" is forbidden: User "eva" cannot get resource "configmaps"`}, code: exitUsage, want: "reading ConfigMap fdb of namespace shop"},
+		"there is one of others":    {file: true, code: exitBlocked, want: "NameTaken: ConfigMap fdb is there, and was not made for this MemberSet"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := &setServer{answers: test.answers, file: test.file}
-			got := planSet(t, s, databaseFile)
+			got := planSet(t, s, strings.ReplaceAll(databaseFile, "replicas", test.from+"replicas"))
 			if got.code != test.code || !strings.Contains(got.out+got.err, test.want) {
 				t.Errorf("exit %d\n%s%s", got.code, got.out, got.err)
 			}

@@ -25,7 +25,7 @@ func (r *rehearsal) do(a *Action) bool {
 	case ChangePolicy:
 		r.in.Policy.Spec = a.Policy.Spec
 	case MakeService:
-		r.in.Services = append(r.in.Services, Service{Object: Object{Name: a.Service.Name, UID: r.uid(), Member: a.Member, Ours: true}, IP: "192.0.2.1"})
+		r.in.Services = append(r.in.Services, Service{Object: Object{Name: a.Service.Name, UID: r.uid(), Member: a.Member, Ours: true}, IP: r.address()})
 	case MakeClaim:
 		r.makeClaim(a)
 	case MakePod:

@@ -108,8 +108,7 @@ func (r *rehearsal) place(p *Pod) {
 	if r.in.Kind.File == nil {
 		return
 	}
-	r.serial++
-	p.IP = fmt.Sprintf("198.18.%d.%d", r.serial/250%250, r.serial%250) // of the range for benchmarks, which no pod is in
+	p.IP = r.address()
 	if p.Zone == "" {
 		p.Zone = "plan-" + p.Name
 	}
@@ -123,4 +122,10 @@ func (r *rehearsal) maintained(p *Pod) bool {
 	}
 	at := slices.IndexFunc(r.in.Set.Spec.Groups, func(g v1alpha1.MemberGroup) bool { return g.Name == m.Group })
 	return at < 0 || !maintains(r.in.Set, &r.in.Kind, &r.in.Set.Spec.Groups[at]) || r.contents.zone == m.Zone
+}
+
+// address is an IP that no pod and no Service has: one of the range for benchmarks.
+func (r *rehearsal) address() string {
+	r.serial++
+	return fmt.Sprintf("198.18.%d.%d", r.serial/250%250, r.serial%250)
 }
