@@ -125,6 +125,15 @@ func (d *decision) stray() {
 	}
 }
 
+// foreign blocks where pods carry the set's label that are none of its own: who may label a pod stops nothing by that.
+func (d *decision) foreign() {
+	for i := range d.Pods {
+		if p := &d.Pods[i]; !p.Ours && !p.Terminating && d.member(p.Name) == nil {
+			d.block(podNotOurs(p.Name, d.Set))
+		}
+	}
+}
+
 // remains blocks where a system would be formed beside what carries the set's label already, whether it is the set's or not: members of another system, or the
 // data of an earlier set of the name.
 func (d *decision) remains() {

@@ -151,6 +151,8 @@ type Pod struct {
 	Created    time.Time
 	// Unscheduled is the scheduler's message, where it has found no node.
 	Unscheduled string
+	// Waiting is what a container waits for that does not start; "": none does.
+	Waiting string
 	// Asked: the set has asked for its eviction. Unasked is why that could not be looked up; "": it was.
 	Asked   bool
 	Unasked string
@@ -170,11 +172,12 @@ type Pod struct {
 type Claim struct {
 	Object
 
-	// Volume is the PersistentVolume that it is bound to; "": none. Known: it was read, and Retained says what becomes of it.
+	// Volume is the PersistentVolume that it is bound to; "": none, or that is not looked at. Unbound: it is bound to none. Known: it was read, and Retained says what becomes of it.
 	Made      string // the hash of the template that it was made of; "": it does not say
 	Volume    string
 	VolumeUID types.UID
 	Known     bool
+	Unbound   bool
 	Retained  bool
 }
 

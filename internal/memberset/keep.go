@@ -179,13 +179,26 @@ func (d *decision) admits() bool {
 func (d *decision) awaited(m *v1alpha1.SetMember, p *Pod) Blocker {
 	switch {
 	case p.Node == "":
-		return unscheduled(m.ID, p.Unscheduled)
+		return unscheduled(m.ID, p.Unscheduled, d.unbound(m), d.Set.Namespace)
 	case d.Kind.forms() && d.status.Formed == nil:
 		return forming(m.ID, d.List.Unread)
 	case !p.Ready:
-		return notReady(m.ID, d.Set.Namespace)
+		return notReady(m.ID, p.Waiting, d.Set.Namespace)
+	case d.Kind.Empties && d.listUnread() != "":
+		return listNotKnown(d.listUnread())
 	}
 	return notWhole(m.ID)
+}
+
+// unbound are the names of a member's claims that are bound to no volume.
+func (d *decision) unbound(m *v1alpha1.SetMember) []string {
+	var names []string
+	for _, c := range d.claimsLeft(m) {
+		if c.Unbound {
+			names = append(names, c.Name)
+		}
+	}
+	return names
 }
 
 // remove takes a member off the system's list first, so that what goes then is of none. Its pod goes before its claims, and these before its Service, by which

@@ -1,6 +1,8 @@
 package memberset
 
 import (
+	"fmt"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -41,12 +43,23 @@ func PodOf(set *v1alpha1.MemberSet, pod *corev1.Pod) Pod {
 			p.Unscheduled = text.Line(c.Message)
 		}
 	}
+	p.Waiting = waiting(&pod.Status)
 	return p
+}
+
+// waiting is what the first container of a pod that does not start waits for; "": all have started.
+func waiting(status *corev1.PodStatus) string {
+	for _, c := range slices.Concat(status.InitContainerStatuses, status.ContainerStatuses) {
+		if w := c.State.Waiting; w != nil && w.Reason != "" && w.Reason != "PodInitializing" && w.Reason != "ContainerCreating" {
+			return text.Line(fmt.Sprintf("container %s: %s", c.Name, strings.TrimSpace(w.Reason+" "+w.Message)))
+		}
+	}
+	return ""
 }
 
 // ClaimOf is what a claim says itself. No set owns claims: its own are those that were made for it.
 func ClaimOf(set *v1alpha1.MemberSet, claim *corev1.PersistentVolumeClaim) Claim {
-	c := Claim{Object: ObjectOf(set, claim), Volume: claim.Spec.VolumeName, Made: claim.Annotations[TemplateHashAnnotation]}
+	c := Claim{Object: ObjectOf(set, claim), Volume: claim.Spec.VolumeName, Unbound: claim.Spec.VolumeName == "", Made: claim.Annotations[TemplateHashAnnotation]}
 	c.Ours = claim.Annotations[SetUIDAnnotation] == string(set.UID)
 	return c
 }

@@ -8,6 +8,7 @@ import (
 
 // update has what was changed in a group reach its members: some are replaced, others' pods are made anew, and labels change in place.
 func (d *decision) update() {
+	d.foreign()
 	d.refuseEmpty()
 	var recreated []*v1alpha1.SetMember
 	for i := range d.status.Members {

@@ -65,6 +65,14 @@ func memberUnknown(pod, set string) Blocker {
 	}
 }
 
+// podNotOurs is about a pod that carries the set's label, by which the set's policy takes it for a member.
+func podNotOurs(pod string, set *v1alpha1.MemberSet) Blocker {
+	return Blocker{
+		Reason: MemberNotKnown, Message: fmt.Sprintf("pod %s carries the label %s=%s, and was not made for this MemberSet", pod, v1alpha1.MemberSetLabel, set.Name),
+		Remedy: fmt.Sprintf("take the label off, or set it to the MemberSet that the pod is of: kubectl label pod %s -n %s %s-", pod, set.Namespace, v1alpha1.MemberSetLabel),
+	}
+}
+
 func strangerListed(e *Entry) Blocker {
 	return Blocker{
 		Reason: StrangerListed, Message: fmt.Sprintf("the list of members has %s at %v, which is none of this set", cmp.Or(e.Name, e.ID), e.Addresses),
@@ -177,10 +185,25 @@ func awaitsTurn(id string) Blocker {
 	return Blocker{Reason: MembershipChanges, Message: fmt.Sprintf("member %s joins once the list of members changes for no other", id), Remedy: "wait"}
 }
 
-func unscheduled(id, why string) Blocker {
-	return Blocker{
+// unscheduled is about a pod for which the scheduler has found no node. Claims are those of its own that are bound to no volume, which may be the cause, or wait for a
+// node themselves.
+func unscheduled(id, why string, claims []string, namespace string) Blocker {
+	b := Blocker{
 		Reason: PodUnscheduled, Message: fmt.Sprintf("pod %s is on no node: %s", id, cmp.Or(why, "it was not looked for yet")), Remedy: "make room for it, or change the template of its group",
 	}
+	if len(claims) > 0 && why != "" {
+		b.Message += fmt.Sprintf("; %s bound to no volume: %s", are(len(claims)), strings.Join(claims, ", "))
+		b.Remedy += fmt.Sprintf("; kubectl describe pvc %s -n %s says why a claim is not bound", strings.Join(claims, " "), namespace)
+	}
+	return b
+}
+
+// are begins a sentence about claims.
+func are(n int) string {
+	if n == 1 {
+		return "its claim is"
+	}
+	return "its claims are"
 }
 
 func forming(id, why string) Blocker {
@@ -190,10 +213,16 @@ func forming(id, why string) Blocker {
 	}
 }
 
-func notReady(id, namespace string) Blocker {
-	return Blocker{
+// notReady is about a pod on a node. Waiting is what a container waits for that does not start; "": none does.
+func notReady(id, waiting, namespace string) Blocker {
+	b := Blocker{
 		Reason: PodNotReady, Message: fmt.Sprintf("pod %s is not Ready", id), Remedy: fmt.Sprintf("if it stays so: kubectl describe pod %s -n %s, and its log", id, namespace),
 	}
+	if waiting != "" {
+		b.Message += ": " + waiting
+		b.Remedy = fmt.Sprintf("see kubectl describe pod %s -n %s; where its template cannot start, correct it in spec.groups", id, namespace)
+	}
+	return b
 }
 
 func podEnded(id string, p *Pod, namespace string) Blocker {
