@@ -202,6 +202,8 @@ type Policy struct {
 	Spec    v1alpha1.EvictionPolicySpec
 	// Permits are the UIDs of the requests whose members it says are being replaced.
 	Permits []types.UID
+	// Leaving are the ids of the members whose pods it says are on their way.
+	Leaving []string
 }
 
 // Result is what follows.

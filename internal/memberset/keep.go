@@ -149,11 +149,16 @@ func (d *decision) enlist(m *v1alpha1.SetMember, p *Pod) bool {
 		}
 		d.block(awaitsTurn(m.ID))
 		return false
-	case d.deletes(m.ID): // with its whole part it would count while it is away
+	case d.deletes(m.ID), e.Name != "" && d.away(m.ID, p): // with its whole part it would count while it is away
 	case !e.Whole && e.Name != "": // at the addresses by which the list has it, which are not always those of the template
 		d.act(Action{Kind: Admit, Member: m.ID, Addresses: e.Addresses})
 	}
 	return true
+}
+
+// away reports whether the pod of a member that has started is gone or goes, as far as is known.
+func (d *decision) away(id string, p *Pod) bool {
+	return p == nil || p.Terminating || p.Finished || d.Policy != nil && slices.Contains(d.Policy.Leaving, id)
 }
 
 // stranger is an entry without its whole part that is of no member of the set, so that nothing is done for it here; nil: there is none.

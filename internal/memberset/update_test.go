@@ -328,7 +328,12 @@ func TestAMemberThatMayHaveJoinedIsEvicted(t *testing.T) {
 	}{
 		"it is a learner, and the template stays": {listing, func(w *world) { w.image("etcd") }, []string{admit}},
 		"it is a learner":                         {listing, func(*world) {}, []string{deleted}},
-		"the list is not known":                   {listing, unread, []string{evicted}},
+		"it is a learner whose pod is let go": {listing, func(w *world) {
+			w.image("etcd")
+			w.in.Policy.Leaving = []string{id}
+		}, nil},
+		"it is a learner whose pod ends": {listing, func(w *world) { w.podNamed(id).Terminating = true }, nil},
+		"the list is not known":          {listing, unread, []string{evicted}},
 		"it is not known, and no policy guards it": {listing, func(w *world) {
 			unread(w)
 			w.in.Policy = nil

@@ -286,6 +286,9 @@ func (r *reconciler) ownPolicy(ctx context.Context, l *look) error {
 	for i := range policy.Status.Replacing {
 		l.in.Policy.Permits = append(l.in.Policy.Permits, policy.Status.Replacing[i].RequestUID)
 	}
+	for i := range policy.Status.Leaving {
+		l.in.Policy.Leaving = append(l.in.Policy.Leaving, policy.Status.Leaving[i].ID)
+	}
 	return nil
 }
 
