@@ -26,13 +26,21 @@ func (d *decision) update() {
 		switch {
 		case why != "":
 			d.markOutdated(g, m, why)
+			d.keepPod(m, p)
 		case m.Removal == nil && p != nil && d.outdated(g, m, p) && d.recreates(g, p):
 			recreated = append(recreated, m)
-		case p != nil && p.Asked && !p.Terminating:
-			d.act(Action{Kind: KeepPod, Member: m.ID, Name: p.Name, UID: p.UID})
+		default:
+			d.keepPod(m, p)
 		}
 	}
 	d.recreate(recreated)
+}
+
+// keepPod takes back that the set has asked for the eviction of a pod.
+func (d *decision) keepPod(m *v1alpha1.SetMember, p *Pod) {
+	if p != nil && p.Asked && !p.Terminating {
+		d.act(Action{Kind: KeepPod, Member: m.ID, Name: p.Name, UID: p.UID})
+	}
 }
 
 // strategy is how a changed template reaches the members of a group.

@@ -414,3 +414,24 @@ func TestEviction(t *testing.T) {
 		})
 	}
 }
+
+// An eviction that was asked for to make a pod anew is taken back once its member is to be replaced.
+func TestAnUpdateBecomesAReplacement(t *testing.T) {
+	for name, change := range map[string]func(w *world){
+		"another strategy": func(w *world) { w.in.Set.Spec.UpdateStrategy.Type = v1alpha1.UpdateReplace },
+		"another shape":    func(w *world) { w.in.Set.Spec.IDPrefix = "a" },
+		"none may be replaced yet": func(w *world) {
+			w.in.Set.Spec.UpdateStrategy.Type, w.in.Set.Spec.UpdateStrategy.Replace.MaxInFlight = v1alpha1.UpdateReplace, new(int32(0))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := formed(t, listing, 3)
+			w.image("etcd:2")
+			w.step(1)
+			change(w)
+			if got := kinds(Decide(w.in)); !slices.Contains(got, "keepPod kv-member-1") {
+				t.Errorf("it does %v", got)
+			}
+		})
+	}
+}
