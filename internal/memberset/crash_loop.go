@@ -71,6 +71,12 @@ func templateOf(made string) string {
 	return template
 }
 
+// debuggingOf is all else in it: the containers that crash, and that the configuration is empty.
+func debuggingOf(made string) string {
+	_, debugging, _ := strings.Cut(made, "+")
+	return debugging
+}
+
 // crash has containers of a pod crash, and the pod say so, which repair respects.
 func (d *decision) crash(pod *corev1.Pod, m *v1alpha1.SetMember) {
 	for container, why := range d.crashLoops(m) {

@@ -70,3 +70,13 @@ func TestCrashLoopEnds(t *testing.T) {
 		t.Errorf("it starts %v", w.podNamed("kv-member-1").Spec.Containers[0].Command)
 	}
 }
+
+// A pod of another template, which OnDelete leaves as it is, crashes all the same where it is to.
+func TestCrashLoopOfAnOutdatedPod(t *testing.T) {
+	w := formed(t, plain, 3)
+	w.in.Set.Spec.UpdateStrategy.Type = v1alpha1.UpdateOnDelete
+	w.image("etcd:2")
+	wants(t, w)
+	w.in.Set.Annotations = map[string]string{v1alpha1.CrashLoopPrefix + "etcd": "kv-member-1"}
+	wants(t, w, "evictPod kv-member-1")
+}

@@ -27,7 +27,7 @@ func (d *decision) update() {
 		case why != "":
 			d.markOutdated(g, m, why)
 			d.keepPod(m, p)
-		case m.Removal == nil && p != nil && d.outdated(g, m, p) && d.recreates(g, p):
+		case m.Removal == nil && p != nil && d.outdated(g, m, p) && d.recreates(g, m, p):
 			recreated = append(recreated, m)
 		default:
 			d.keepPod(m, p)
@@ -62,9 +62,9 @@ func (d *decision) outdated(g *group, m *v1alpha1.SetMember, p *Pod) bool {
 	return p.Made != "" && p.Made != d.madeOf(g, m)
 }
 
-// recreates reports whether a pod that is outdated is made anew for it. One that is to crash, or not any more, is in any case.
-func (d *decision) recreates(g *group, p *Pod) bool {
-	return d.strategy(g) == v1alpha1.UpdateRecreate || templateOf(p.Made) == g.hash
+// recreates reports whether a pod that is outdated is made anew for it. One that is to crash, or not any more, is in any case, also where it is of another template.
+func (d *decision) recreates(g *group, m *v1alpha1.SetMember, p *Pod) bool {
+	return d.strategy(g) == v1alpha1.UpdateRecreate || debuggingOf(p.Made) != debuggingOf(d.madeOf(g, m))
 }
 
 // updated reports whether a member is as its group says.
