@@ -122,3 +122,23 @@ func TestSeveralAreEmptied(t *testing.T) {
 		t.Errorf("both at a time: %t; in the end there are %v", both, w.ids())
 	}
 }
+
+// A member of which nothing is left needs no request to have the system forget it: none is made for it, and another that stands for it holds nothing up.
+func TestAMemberThatIsGoneNeedsNoRequest(t *testing.T) {
+	for name, given := range map[string]func(w *world){
+		"its own is over":            func(*world) {},
+		"another waits, by a person": func(w *world) { w.mark("kv-member-1"); w.in.Requests[1].Name = "berta" },
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := emptyingAt(t, v1alpha1.RemovalRemoved)
+			w.in.Requests[0].Over = true
+			given(w)
+			w.note()
+			w.step(0)
+			w.look()
+			if r := Decide(w.in); !slices.Equal(kinds(r), []string{"refill kv-member-1"}) {
+				t.Errorf("it does %v, and waits for %+v", kinds(r), r.Status.Blockers)
+			}
+		})
+	}
+}

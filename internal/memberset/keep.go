@@ -209,6 +209,10 @@ func (d *decision) unbound(m *v1alpha1.SetMember) []string {
 // remove takes a member off the system's list first, so that what goes then is of none. Its pod goes before its claims, and these before its Service, by which
 // others may still name it.
 func (d *decision) remove(m *v1alpha1.SetMember) {
+	if d.outlived(m) {
+		d.refills(m)
+		return
+	}
 	if q := d.requestFor(m); q != nil && !d.permits(q) {
 		d.block(permitMissing(m.ID, q.Name, d.Set))
 		return
@@ -244,13 +248,14 @@ func (d *decision) remove(m *v1alpha1.SetMember) {
 	}
 }
 
-// removed has the system forget that it keeps nothing on a member of which nothing is left. Others may go meanwhile.
+// removed notes that nothing is left of a member, so that others may go while its system forgets that it keeps nothing there.
 func (d *decision) removed(m *v1alpha1.SetMember) {
-	if m.Removal.Step != v1alpha1.RemovalRemoved {
-		m.Removal = d.at(m.Removal, v1alpha1.RemovalRemoved)
-		return
-	}
-	d.refills(m)
+	m.Removal = d.at(m.Removal, v1alpha1.RemovalRemoved)
+}
+
+// outlived reports whether nothing is left of a member but what its system remembers, for which no request has to stand.
+func (d *decision) outlived(m *v1alpha1.SetMember) bool {
+	return m.Removal.Step == v1alpha1.RemovalRemoved && d.nothingLeft(m)
 }
 
 // permits reports whether the policy says that the member of a request goes, which keeps others from going meanwhile. One that was deleted is made anew, and says

@@ -35,9 +35,10 @@ func (d *decision) mark() {
 }
 
 // stand has a request stand for a member that is being removed, since its pod goes by what that lets: another one where that which let it go was taken away with its
-// finalizer, and the set's own where there is none.
+// finalizer, and the set's own where there is none. One of which nothing is left needs none.
 func (d *decision) stand(m *v1alpha1.SetMember, q *Request) {
 	switch g := d.group(m.Group); {
+	case d.outlived(m):
 	case q != nil:
 		m.Removal.Request, m.Removal.RequestUID = q.Name, q.UID
 	case g != nil && !slices.ContainsFunc(d.requestsOf[m.ID], func(i int) bool { return !d.Requests[i].Over }):
