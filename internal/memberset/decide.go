@@ -20,11 +20,14 @@ func Decide(in Input) Result {
 	d.remains()
 	d.see()
 	d.noteDebugging()
-	if len(d.blockers) == 0 {
+	switch {
+	case len(d.blockers) == 0:
 		if !in.Set.Spec.Suspend {
 			d.plan()
 		}
 		d.govern()
+	case d.status.Maintenance != nil && !in.Set.Spec.Suspend: // repair passes over whom it is for, and that has a bound
+		d.maintain()
 	}
 	d.conclude()
 	progress := !sameProgress(&in.Set.Status, &d.status)

@@ -206,3 +206,30 @@ func (w *world) serviced(p *Pod, uptime time.Duration) {
 	w.in.Services = []Service{{Object{Name: p.Name, Member: p.Name, UID: "s", Ours: true}, "10.1.0.1"}}
 	p.Created, w.uptime = w.clock, uptime
 }
+
+// A group that is wrong keeps no maintenance going: what waits for it is over when the system has ended it, or once the pods are back, also for repair.
+func TestAMaintenanceEndsWhereTheSetIsWrong(t *testing.T) {
+	wrong := func(w *world) { w.group().Template.Raw = []byte(`{"spec":{"containes":[]}}`) }
+	for name, given := range map[string]func(w *world, p *Pod){
+		"its pod is back": func(w *world, p *Pod) {
+			p.Wanted = false
+			wrong(w)
+		},
+		"its pod is gone": func(w *world, p *Pod) {
+			w.gone("kv-member-1")
+			wrong(w)
+			w.upkeep.zone = ""
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w, p := underMaintenance(t)
+			given(w, p)
+			for range 4 {
+				w.step(-1)
+			}
+			if m := w.in.Set.Status.Maintenance; m != nil || w.upkeep.zone != "" {
+				t.Errorf("zone %q is under maintenance, for %+v", w.upkeep.zone, m)
+			}
+		})
+	}
+}
