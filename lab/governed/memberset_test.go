@@ -42,10 +42,19 @@ func TestMemberSet(t *testing.T) {
 	t.Run("limits what the manager creates", h.setLimitsTheManager)
 	t.Run("grows, replaces and shrinks", h.setGrowsReplacesAndShrinks)
 	t.Run("replaces a replica", h.setReplacesAReplica)
+	t.Run("says which quota is full", h.setSaysWhichQuotaIsFull)
+	t.Run("says which claim is unbound", h.setSaysWhichClaimIsUnbound)
+	t.Run("says whose pod it is", h.setSaysWhosePodItIs)
 }
 
 // memberSet makes a set of plain members of a role on nodes of its own, with room for as many again.
 func (h *house) memberSet(t *testing.T, ns, role string, replicas int32) *v1alpha1.MemberSet {
+	t.Helper()
+	return h.memberSetOf(t, ns, "kv", role, replicas, func(*v1alpha1.MemberGroup) {})
+}
+
+// memberSetOf makes one of a name, whose group was changed.
+func (h *house) memberSetOf(t *testing.T, ns, name, role string, replicas int32, change func(*v1alpha1.MemberGroup)) *v1alpha1.MemberSet {
 	t.Helper()
 	nodes := h.lab.Nodes(t, int(replicas)+3)
 	template := fmt.Sprintf(`{"metadata":{"labels":{"app":"kv"}},"spec":{"containers":[{"name":"kv","image":"kv"}],"affinity":{
@@ -54,12 +63,13 @@ func (h *house) memberSet(t *testing.T, ns, role string, replicas int32) *v1alph
 		"podAntiAffinity":{"requiredDuringSchedulingIgnoredDuringExecution":[
 			{"topologyKey":"kubernetes.io/hostname","labelSelector":{"matchLabels":{"app":"kv"}}}]}}}}`, strings.Join(nodes, `","`))
 	set := &v1alpha1.MemberSet{
-		ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "kv"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: name},
 		Spec: v1alpha1.MemberSetSpec{
 			System: v1alpha1.System{Kubernetes: &v1alpha1.Kubernetes{}},
 			Groups: []v1alpha1.MemberGroup{{Name: "server", Role: role, Replicas: &replicas, Template: runtime.RawExtension{Raw: []byte(template)}}},
 		},
 	}
+	change(&set.Spec.Groups[0])
 	must(t, h.client.Create(t.Context(), set))
 	t.Cleanup(func() {
 		ctx := context.WithoutCancel(t.Context())

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -210,6 +211,9 @@ func (r *reconciler) empty(ctx context.Context, l *look, a *memberset.Action) an
 	return answers.Answer{Code: answers.Rejected, Message: fmt.Sprintf("%s cannot be carried out", a.Kind)}
 }
 
+// quotaRefuses is what the apiserver says where a ResourceQuota has no room.
+const quotaRefuses = "exceeded quota: "
+
 // refusal is what a set waits for where an action was not accepted.
 func (r *reconciler) refusal(a *memberset.Action, answer *answers.Answer) memberset.Blocker {
 	said := cmp.Or(answer.Message, string(answer.Code))
@@ -220,6 +224,12 @@ func (r *reconciler) refusal(a *memberset.Action, answer *answers.Answer) member
 		return memberset.WriteRefused(a, said, r.bindingOfFile(a.ConfigMap.Namespace), false)
 	case answer.Code == answers.Forbidden:
 		return memberset.WriteRefused(a, said, r.binding(), false)
+	case answer.Code == answers.Denied && strings.Contains(said, quotaRefuses):
+		return memberset.WriteRefused(a, said, "raise the ResourceQuota, or ask for less; usher plan -f says beforehand how much there is at once at most", false)
+	case answer.Code == answers.Denied && makes(a):
+		return memberset.WriteRefused(a, said, "change what the template of its group asks for, or have it admitted; it is tried again", false)
+	case answer.Code == answers.Rejected && makes(a):
+		return memberset.WriteRefused(a, said, "correct its template in spec.groups", true)
 	}
 	return memberset.WriteRefused(a, said, "it is tried again", answer.Code == answers.Rejected)
 }
