@@ -67,7 +67,7 @@ func findPrograms(cache binaries.Cache) (programs, error) {
 
 const planFile = "node.json"
 
-func (n *Node) plan(tools tools) (plan, error) {
+func (n *Node) plan(tools tools, images []string) (plan, error) {
 	programs, err := findPrograms(n.Cache)
 	if err != nil {
 		return plan{}, err
@@ -88,7 +88,7 @@ func (n *Node) plan(tools tools) (plan, error) {
 		KubeletConfig:    filepath.Join(etc, "kubelet.yaml"),
 		ContainerdConfig: filepath.Join(etc, "containerd.toml"),
 		CNIConfig:        filepath.Join(etc, "cni"),
-		Root:             n.Dir, Images: n.Images, SandboxImage: image.Name,
+		Root:             n.Dir, Images: images, SandboxImage: image.Name,
 		Reserved: reserved, OwnDisk: !n.Disk.Size.IsZero(), PodPIDs: n.PodPIDs, RestrictOOMScores: !lower, Tools: tools,
 	}, nil
 }

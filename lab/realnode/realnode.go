@@ -106,6 +106,20 @@ func (n *Node) Ended() <-chan struct{} { return n.process.Ended() }
 // Failure says why the node ended by itself. To be called after Ended was closed.
 func (n *Node) Failure() error { return n.process.Failure() }
 
+// Restart starts a node that has ended, by SIGKILL to its first process say, with what it had on its disk: its images, and what its pods have left there. It is
+// where it was in the cluster, with a network of its own that may be another one. When Restart fails, the node has ended, and Stop removes what is left of it.
+func (n *Node) Restart(ctx context.Context) error {
+	<-n.Ended()
+	tools, err := findTools(n.Cache)
+	if err != nil {
+		return err
+	}
+	if err := n.boot(ctx, tools, nil); err != nil {
+		return fmt.Errorf("restarting real node %s: %w", n.Name, err)
+	}
+	return nil
+}
+
 // PID is the host's id of the node's first process. Everything in the node is in that process's namespaces.
 func (n *Node) PID() int { return n.process.PID }
 

@@ -15,6 +15,20 @@ import (
 )
 
 func (n *Node) start(ctx context.Context, tools tools) error {
+	if err := os.MkdirAll(n.Dir, 0o755); err != nil {
+		return err
+	}
+	if err := n.Disk.make(n.Dir); err != nil {
+		return err
+	}
+	return n.boot(ctx, tools, n.Images)
+}
+
+// boot starts the node's first process with an empty /run, which imports the images.
+func (n *Node) boot(ctx context.Context, tools tools, images []string) error {
+	if err := os.RemoveAll(filepath.Join(n.Dir, "run")); err != nil {
+		return err
+	}
 	for _, folder := range append([]string{"/etc/cni"}, hidden...) {
 		if err := os.MkdirAll(filepath.Join(n.Dir, folder), 0o755); err != nil {
 			return err
@@ -33,10 +47,7 @@ func (n *Node) start(ctx context.Context, tools tools) error {
 	if err := slot.build(); err != nil {
 		return err
 	}
-	if err := n.Disk.make(n.Dir); err != nil {
-		return err
-	}
-	plan, err := n.plan(tools)
+	plan, err := n.plan(tools, images)
 	if err != nil {
 		return err
 	}
