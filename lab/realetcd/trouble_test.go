@@ -1,22 +1,12 @@
 package realetcd
 
 import (
-	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"math/rand/v2"
-	"os"
-	"path/filepath"
-	"strconv"
-	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
-
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/kubernetes"
 
 	"usher.sh/usher/lab/testlab"
 )
@@ -32,7 +22,6 @@ const (
 type trouble struct {
 	lab     *testlab.Lab
 	t       *testing.T
-	client  kubernetes.Interface
 	dice    *rand.Rand
 	cancel  context.CancelFunc
 	running sync.WaitGroup
@@ -49,7 +38,7 @@ func startTrouble(t *testing.T, l *testlab.Lab, drains int) *trouble {
 	t.Logf("seed %d (-seed)", *seed)
 	ctx, cancel := context.WithCancel(t.Context())
 	dice := rand.New(rand.NewPCG(*seed, 0))
-	x := &trouble{lab: l, t: t, client: l.Client(), dice: dice, cancel: cancel, restartAt: drains/3 + dice.IntN(max(1, drains/3))}
+	x := &trouble{lab: l, t: t, dice: dice, cancel: cancel, restartAt: drains/3 + dice.IntN(max(1, drains/3))}
 	killer := rand.New(rand.NewPCG(*seed, 1))
 	x.running.Go(func() { x.killAll(ctx, killer) })
 	t.Cleanup(x.stop)
@@ -87,7 +76,7 @@ func (x *trouble) killAll(ctx context.Context, dice *rand.Rand) {
 		case <-ctx.Done():
 			return
 		}
-		pod, err := killLeader(ctx, x.client)
+		pod, err := x.lab.KillLeader(ctx)
 		if err != nil {
 			x.t.Logf("%s no manager was killed: %v", now(), err)
 			continue
@@ -95,42 +84,6 @@ func (x *trouble) killAll(ctx context.Context, dice *rand.Rand) {
 		x.kills++
 		x.t.Logf("%s the manager in %s, which led, was killed", now(), pod)
 	}
-}
-
-// killLeader kills the manager that holds the lease, and returns its pod.
-func killLeader(ctx context.Context, client kubernetes.Interface) (string, error) {
-	lease, err := client.CoordinationV1().Leases(managerNamespace).Get(ctx, "usher-manager", metav1.GetOptions{})
-	if err != nil {
-		return "", err
-	}
-	if lease.Spec.HolderIdentity == nil || *lease.Spec.HolderIdentity == "" {
-		return "", errors.New("no manager leads")
-	}
-	pod, _, _ := strings.Cut(*lease.Spec.HolderIdentity, "_")
-	pid, err := processOf(pod)
-	if err != nil {
-		return "", err
-	}
-	return pod, syscall.Kill(pid, syscall.SIGKILL)
-}
-
-// processOf finds the manager's process of a pod among all of the machine.
-func processOf(pod string) (int, error) {
-	all, err := filepath.Glob("/proc/[0-9]*")
-	if err != nil {
-		return 0, err
-	}
-	for _, process := range all {
-		args, err := os.ReadFile(filepath.Join(process, "cmdline"))
-		if err != nil || !bytes.Contains(args, []byte("\x00manager\x00")) {
-			continue
-		}
-		env, err := os.ReadFile(filepath.Join(process, "environ"))
-		if err == nil && bytes.Contains(append([]byte{0}, env...), []byte("\x00HOSTNAME="+pod+"\x00")) {
-			return strconv.Atoi(filepath.Base(process))
-		}
-	}
-	return 0, fmt.Errorf("no process of %s is there", pod)
 }
 
 // check fails the test when there was no trouble.
