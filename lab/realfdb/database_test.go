@@ -5,10 +5,8 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 	"text/template"
@@ -17,23 +15,28 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
 
 	"usher.sh/usher/lab/image"
+	"usher.sh/usher/lab/realnode"
 	"usher.sh/usher/lab/testlab"
 )
 
 const (
 	setName          = "fdb"
 	managerNamespace = "usher-system"
-	volumesEach      = 3 // of a node: one that was used stays, and is not used again
+	volumesEach      = 12 // of a node: one that was used stays, and is not used again
 )
 
 // database is a MemberSet of FoundationDB.
 type database struct {
 	lab       *testlab.Lab
+	nodes     []*realnode.Node
 	namespace string
 	fdbcli    string
-	program   string // usher
+	program   string         // usher
+	own       rest.Interface // of Usher's objects
+	writer    *writer
 }
 
 var setObjects = template.Must(template.New("set").Parse(`
@@ -49,6 +52,8 @@ spec:
       waits: {excludeAfterRecovery: 5s, includeAfterRecovery: 10s, missing: 2m}
   evidence: {timeout: 30s, maxAge: 60s}
   faultDomainKey: kubernetes.io/hostname
+  removal: {minInterval: 5s}
+  updateStrategy: {recreate: {maintenance: Managed}}
   groups:
 {{- range .Groups}}
   - name: {{.Name}}
@@ -124,7 +129,7 @@ func (d *database) volumes(t *testing.T, node string) {
 func (d *database) apply(t *testing.T) {
 	t.Helper()
 	var text bytes.Buffer
-	groups := []group{{"storage", 5, d.pod(t, "storage")}, {"log", 3, d.pod(t, "log")}}
+	groups := []group{{"storage", storages, d.pod(t, "storage")}, {"log", logs, d.pod(t, "log")}}
 	if err := setObjects.Execute(&text, map[string]any{"Groups": groups, "Class": d.namespace}); err != nil {
 		t.Fatal(err)
 	}
@@ -157,69 +162,6 @@ func (d *database) pod(t *testing.T, class string) string {
 		t.Fatal(err)
 	}
 	return string(text)
-}
-
-// isReady waits until the set has as many members, and says that it is complete.
-func (d *database) isReady(t *testing.T, members int) {
-	t.Helper()
-	d.kubectl(t, "", "wait", "--for=condition=Ready", "--timeout=6m", "memberset/"+setName)
-	d.kubectl(t, "", "wait", fmt.Sprintf("--for=jsonpath={.status.memberCount}=%d", members), "--timeout=1m", "memberset/"+setName)
-}
-
-// clusterFile is what the ConfigMap has.
-func (d *database) clusterFile(t *testing.T) string {
-	t.Helper()
-	found, err := d.lab.Client().CoreV1().ConfigMaps(d.namespace).Get(t.Context(), "fdb-config", metav1.GetOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return found.Data["cluster-file"]
-}
-
-// ask runs a command of fdbcli by the ConfigMap.
-func (d *database) ask(t *testing.T, command string) string {
-	t.Helper()
-	file := filepath.Join(t.TempDir(), "fdb.cluster")
-	if err := os.WriteFile(file, []byte(d.clusterFile(t)), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	out, err := exec.CommandContext(t.Context(), d.fdbcli, "-C", file, "--no-status", "--timeout", "60", "--exec", command).CombinedOutput()
-	if err != nil {
-		t.Fatalf("%s: %v: %s", command, err, out)
-	}
-	return string(out)
-}
-
-// coordinator is a storage member that is one.
-func (d *database) coordinator(t *testing.T) string {
-	t.Helper()
-	file := d.clusterFile(t)
-	pods, err := d.lab.Client().CoreV1().Pods(d.namespace).List(t.Context(), metav1.ListOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	at := slices.IndexFunc(pods.Items, func(p corev1.Pod) bool {
-		return p.Labels["class"] == "storage" && strings.Contains(file, p.Status.PodIP+":")
-	})
-	if at < 0 {
-		t.Fatalf("no storage member is a coordinator of %s", file)
-	}
-	return pods.Items[at].Name
-}
-
-// replace has a person ask for the replacement of a storage member, and waits for it.
-func (d *database) replace(t *testing.T, id string) {
-	t.Helper()
-	d.kubectl(t, fmt.Sprintf(`
-apiVersion: usher.sh/v1alpha1
-kind: ReplacementRequest
-metadata: {name: %[1]s}
-spec:
-  requester: test.usher.sh/realfdb
-  source: {kind: EvictionPolicy, name: fdb}
-  member: {role: foundationdb-storage, id: %[1]s}
-`, id), "create", "-f", "-")
-	d.kubectl(t, "", "wait", "--for=condition=Ready", "--timeout=15m", "replacementrequest/"+id)
 }
 
 // drop ends the set.

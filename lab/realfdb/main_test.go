@@ -2,9 +2,15 @@
 package realfdb
 
 import (
+	"flag"
 	"testing"
 
 	"usher.sh/usher/lab/testlab"
+)
+
+var (
+	seed    = flag.Uint64("seed", 1, "seed of the moments at which managers are killed")
+	figured = flag.Bool("figures", false, "print figures; no manager is killed")
 )
 
 func TestMain(m *testing.M) { testlab.Main(m) }

@@ -2,7 +2,10 @@ package realfdb
 
 import (
 	"context"
-	"strings"
+	"fmt"
+	"math/rand/v2"
+	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
@@ -12,53 +15,106 @@ import (
 	"usher.sh/usher/test/fdbreal"
 )
 
-// TestMemberSet has Usher form a FoundationDB of five storage and three log servers, and replace one of them, a coordinator, while a client writes.
+// otherImage is a second name of the image that members run.
+const otherImage = "lab.usher.sh/workload:again"
+
+// TestMemberSet has Usher, as pods, run a FoundationDB of five storage and three log servers on real nodes while a client writes: what may happen to a set happens
+// to it, one thing after the other, and managers are killed meanwhile.
 func TestMemberSet(t *testing.T) {
 	if testing.Short() {
-		t.Skip("SKIPPED, long runs only: managers as pods, six nodes, and some minutes")
+		t.Skip("SKIPPED, long runs only: managers as pods, six nodes, and 25 minutes")
 	}
+	d := formed(t)
+	t.Logf("seed %d (-seed)", *seed)
+	x := &trouble{d: d, dice: rand.New(rand.NewPCG(*seed, 0))}
+	for _, step := range []struct {
+		what string
+		do   func(*testing.T)
+		calm bool // no manager is killed: one counts anew for how long a member is missing
+	}{
+		{what: "replace one storage member", do: d.replace},
+		{what: "cancel a replacement", do: d.cancel},
+		{what: "kill a node", do: d.kill},
+		{what: "drain a node by replacements", do: d.drainReplacing},
+		{what: "drain a node by recreations", do: d.drainRecreating},
+		{what: "taint a node", do: d.taint},
+		{what: "another image", do: d.anotherImage},
+		{what: "another size of claims", do: d.anotherClaim},
+		{what: "grow", do: d.grow},
+		{what: "shrink", do: d.shrink},
+		{what: "lose a node", do: d.lose, calm: true},
+	} {
+		if !t.Run(step.what, func(t *testing.T) {
+			began := time.Now()
+			if !step.calm && !*figured {
+				defer x.during(t)()
+			}
+			step.do(t)
+			t.Logf("%s: %.1f s, longest pause %.1f s", step.what, time.Since(began).Seconds(), slices.Max(d.writer.pauses(began)).Seconds())
+		}) {
+			break
+		}
+	}
+	t.Logf("%d managers were killed", x.kills)
+	d.checkCommits(t)
+}
+
+// formed has nodes with managers and a set on them, to which a client writes.
+func formed(t *testing.T) *database {
+	t.Helper()
 	bin := fdbreal.Programs()
 	if bin == "" {
 		t.Skip("SKIPPED, NOT TESTED: there is no fdbserver (set FDB_BIN to a folder with fdbserver, fdbmonitor and fdbcli)")
 	}
 	l := testlab.Get(t)
-	fdbcli := linked(t, image.File{From: bin + "/fdbcli", To: "/usr/bin/fdbcli"})
-	archive, program := l.UsherImage(t, fdbcli...)
-	nodes := l.StartRealNodes(t, join.Options{Count: 6, Images: []string{archive}, Files: linked(t,
-		image.File{From: bin + "/fdbserver", To: "/usr/bin/fdbserver"}, image.File{From: bin + "/fdbmonitor", To: "/usr/bin/fdbmonitor"},
+	archive, program := l.UsherImage(t, linked(t, image.File{From: bin + "/fdbcli", To: "/usr/bin/fdbcli"})...)
+	programs := linked(t,
+		image.File{From: bin + "/fdbmonitor", To: "/usr/bin/fdbmonitor"}, image.File{From: bin + "/fdbserver", To: "/usr/bin/fdbserver"},
 		image.File{From: "/bin/sh", To: "/bin/sh"}, image.File{From: "/bin/cp", To: "/bin/cp"}, image.File{From: "/bin/sleep", To: "/bin/sleep"},
-	)})
+	)
+	again := filepath.Join(t.TempDir(), "again.tar")
+	if err := image.WriteFile(again, image.Spec{Name: otherImage, Entry: programs[0], Files: programs[1:]}); err != nil {
+		t.Fatal(err)
+	}
+	nodes := l.StartRealNodes(t, join.Options{Count: storages + 1, Images: []string{archive, again}, Files: programs})
 	l.ServeServices(t)
-	d := &database{lab: l, namespace: l.Namespace(t), fdbcli: bin + "/fdbcli", program: program}
+	d := &database{lab: l, nodes: nodes, namespace: l.Namespace(t), fdbcli: bin + "/fdbcli", program: program, own: ownClient(t, l)}
 	d.install(t)
 	for _, node := range nodes {
 		d.volumes(t, node.Name)
 	}
 	began := time.Now()
+	t.Cleanup(func() { d.drop(t) })
 	d.apply(t)
-	defer d.drop(t)
-	d.isReady(t, 8)
-	t.Logf("formed in %.1f s: %s", time.Since(began).Seconds(), d.clusterFile(t))
+	d.isWhole(t, size)
+	t.Logf("form: %.1f s: %s", time.Since(began).Seconds(), d.clusterFile(t))
+	d.writer = d.startWriter(t)
+	return d
+}
 
-	w := d.startWriter(t)
-	member := d.coordinator(t)
-	began = time.Now()
-	d.replace(t, member)
-	d.isReady(t, 8)
-	t.Logf("replace %s: %.1f s", member, time.Since(began).Seconds())
-	w.stop()
+// checkCommits fails the test when an acknowledged commit is lost.
+func (d *database) checkCommits(t *testing.T) {
+	t.Helper()
+	d.writer.stop()
+	acknowledged, lost := d.writer.check(t)
+	for _, err := range d.writer.failures {
+		t.Logf("a commit failed: %v", err)
+	}
+	t.Logf("%d commits failed; longest pause %.1f s", len(d.writer.failures), slices.Max(d.writer.pauses(d.writer.began)).Seconds())
+	figure(t, "acknowledged commits lost: %d of %d", len(lost), acknowledged)
+	if len(lost) > 0 || acknowledged == 0 {
+		t.Errorf("commits are lost, or none was acknowledged: %v", lost)
+	}
+}
 
-	if ids := d.kubectl(t, "", "get", "memberset", setName, "-o", "jsonpath={.status.members[*].id}"); strings.Contains(ids, member) {
-		t.Errorf("%s is replaced, and the members are %s", member, ids)
+// figure prints one by itself where figures are asked for.
+func figure(t *testing.T, format string, values ...any) {
+	t.Helper()
+	if *figured {
+		fmt.Printf(format+"\n", values...)
+		return
 	}
-	if left := d.ask(t, "exclude"); strings.Contains(left, "locality_instance_id") {
-		t.Errorf("it is still excluded: %s", left)
-	}
-	acknowledged, lost := w.check(t)
-	t.Logf("acknowledged commits lost: %d of %d; %d failed; the longest pause was %.1f s", lost, acknowledged, w.failed, w.pause.Seconds())
-	if lost > 0 || acknowledged == 0 {
-		t.Error("commits are lost, or none was acknowledged")
-	}
+	t.Logf(format, values...)
 }
 
 func linked(t *testing.T, programs ...image.File) []image.File {
