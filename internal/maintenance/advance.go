@@ -294,22 +294,35 @@ func (w *work) replaces() bool {
 // deleting has the Node of an entry deleted. That it is gone ends the entry. Another maintenance that is to have members replaced before goes first:
 // afterwards it is not known which they were.
 func (d *decider) deleting(w *work, e *v1alpha1.MaintainedNode) {
-	for _, o := range d.works {
-		if other := o.entry(e.Name); o != w && o.live() && o.replaces() && other != nil && other.Step != v1alpha1.StepDeletingNode {
-			block(e, v1alpha1.MaintenanceBlocker{
-				Reason:  "MembersNotReplaced",
-				Message: fmt.Sprintf("the Node is not deleted before NodeMaintenance %s, which has the node as well, has requested successors for members whose data is on it", o.m.Name),
-				Remedy:  "see what that waits for: kubectl describe nodemaintenance " + o.m.Name,
-			})
-			e.Blocked = o.holdsBy(e.Name) != ""
-			return
-		}
+	if o := d.replacesFirst(w, e.Name); o != nil {
+		block(e, v1alpha1.MaintenanceBlocker{
+			Reason:  "MembersNotReplaced",
+			Message: fmt.Sprintf("the Node is not deleted before NodeMaintenance %s, which has the node as well, has requested successors for members whose data is on it", o.m.Name),
+			Remedy:  "see what that waits for: kubectl describe nodemaintenance " + o.m.Name,
+		})
+		e.Blocked = o.holdsBy(e.Name) != ""
+		return
 	}
 	call := Call{Maintenance: w.m.UID, Node: e.UID, Step: e.Step}
 	if stored := w.stored(e.Name); stored != nil && stored.Step == e.Step {
 		d.out.Deletions = append(d.out.Deletions, Deletion{call, e.Name})
 	}
 	d.failing(e, d.Calls[call], "NodeNotDeleted", "the Node cannot be deleted: ", "see the server's words; it is tried again")
+}
+
+// replacesFirst returns a maintenance but w that has a node in work, and has members replaced before the Node is deleted; nil where there is none.
+func (d *decider) replacesFirst(w *work, node string) *work {
+	for _, o := range d.works {
+		if e := o.entry(node); o != w && o.live() && o.replaces() && e != nil && e.Step != v1alpha1.StepDeletingNode {
+			return o
+		}
+	}
+	return nil
+}
+
+// keepBegun takes back the deletion of Nodes that a maintenance has in work only now which has members replaced before.
+func (d *decider) keepBegun() {
+	d.out.Deletions = slices.DeleteFunc(d.out.Deletions, func(del Deletion) bool { return d.replacesFirst(nil, del.Node) != nil })
 }
 
 // failing enters that something is tried without success, which blocks the node once it has gone on for long.

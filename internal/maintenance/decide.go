@@ -80,6 +80,7 @@ func Decide(in Input) Decision {
 		w.measure()
 	}
 	d.begin()
+	d.keepBegun()
 	for _, name := range d.concerned() {
 		d.order(name)
 	}

@@ -108,6 +108,14 @@ func TestDecideReplacing(t *testing.T) {
 			want:  []string{"replace the members on n1 for person.usher.sh/anna"},
 			steps: []string{"n1 DeletingNode"},
 		},
+		"… also where the other one has the node only now": {
+			maintenances: []*v1alpha1.NodeMaintenance{
+				maintenance("m", then(v1alpha1.WhenDrained{DeleteNode: &v1alpha1.DeleteNode{}}), at("n1", v1alpha1.StepDeletingNode, 0)),
+				maintenance("other", then(replacing)),
+			},
+			nodes: []*Node{node("n1", taken("drained"))},
+			steps: []string{"n1 DeletingNode"},
+		},
 		"… and hold the node where the other one is suspended": {
 			maintenances: []*v1alpha1.NodeMaintenance{
 				maintenance("m", then(v1alpha1.WhenDrained{DeleteNode: &v1alpha1.DeleteNode{}}), at("n1", v1alpha1.StepDeletingNode, 0)),
