@@ -17,7 +17,7 @@ func (d *decision) recreate(members []*v1alpha1.SetMember) {
 		case p.Terminating:
 			return true
 		case !joining(m), d.mayWork(m, p):
-			return false
+			return d.stranded(m, p)
 		case d.status.Formed == nil && p.Ready: // it may have formed a system already
 			d.block(awaitsBatch(m.ID, nil))
 		default:
@@ -45,6 +45,17 @@ func (d *decision) recreate(members []*v1alpha1.SetMember) {
 			d.block(awaitsBatch(m.ID, d.unavailable()))
 		}
 	}
+}
+
+// stranded keeps a pod that could be made anew on its node alone, which is cordoned, and reports whether it is one: its eviction would not come, and others would wait for it.
+func (d *decision) stranded(m *v1alpha1.SetMember, p *Pod) bool {
+	says, known := d.onEviction(p)
+	if !known || says != v1alpha1.PodIsReplacedWhereCordoned || !p.Cordoned {
+		return false
+	}
+	d.keepPod(m, p)
+	d.block(awaitsUncordoned(m.ID, p.Node, d.Set.Namespace))
+	return true
 }
 
 // mayWork reports whether a member that joins may have its whole part in a formed system by now: the list says so, or is not known. Nothing of it runs before its pod is

@@ -435,3 +435,31 @@ func TestAnUpdateBecomesAReplacement(t *testing.T) {
 		})
 	}
 }
+
+// A pod that could be made anew on its node alone, which is cordoned, is not evicted for an update, and keeps no other from it.
+func TestAnUpdateOnACordonedNode(t *testing.T) {
+	w := newWorld(plain, 3, t.Fatalf)
+	w.pinned = true
+	if !w.settle() {
+		t.Fatalf("it is not complete: %+v", w.in.Set.Status)
+	}
+	p := w.podNamed("kv-member-1")
+	w.image("etcd:2")
+	w.step(-1)
+	if !p.Asked {
+		t.Fatalf("its eviction is not asked for: %+v", w.in.Set.Status.Blockers)
+	}
+	w.cordoned[p.Node] = true
+	for range 60 {
+		w.pass()
+		w.evict()
+		w.step(-1)
+	}
+	if p = w.podNamed("kv-member-1"); p.Asked || w.in.Set.Status.Groups[0].UpdatedCount != 2 {
+		t.Errorf("%d are updated, its eviction is asked for: %t; %+v", w.in.Set.Status.Groups[0].UpdatedCount, p.Asked, w.in.Set.Status.Blockers)
+	}
+	delete(w.cordoned, p.Node)
+	if !w.settle() {
+		t.Errorf("once it is uncordoned it waits for %+v", w.in.Set.Status.Blockers)
+	}
+}

@@ -34,6 +34,13 @@ func awaitsEviction(id, namespace string) Blocker {
 	}
 }
 
+func awaitsUncordoned(id, node, namespace string) Blocker {
+	return Blocker{
+		Reason: UpdateWaits, Message: fmt.Sprintf("pod %s is of another template, and could be made anew on node %s alone, which is cordoned; others do not wait for it", id, node),
+		Remedy: fmt.Sprintf("kubectl uncordon %s; or have the member replaced: usher replace %s -n %s", node, id, namespace),
+	}
+}
+
 // awaitsBatch is about a pod whose turn it is not. The members are those that are unavailable.
 func awaitsBatch(id string, unavailable []*v1alpha1.SetMember) Blocker {
 	b := Blocker{Reason: UpdateWaits, Message: fmt.Sprintf("pod %s is of another template, and is made anew after others", id), Remedy: "wait"}
