@@ -26,8 +26,8 @@ func Decide(in Input) Result {
 			d.plan()
 		}
 		d.govern()
-	case d.status.Maintenance != nil && !in.Set.Spec.Suspend: // repair passes over whom it is for, and that has a bound
-		d.maintain()
+	case !in.Set.Spec.Suspend:
+		d.withdraw()
 	}
 	d.conclude()
 	progress := !sameProgress(&in.Set.Status, &d.status)
@@ -73,6 +73,16 @@ func sameProgress(a, b *v1alpha1.MemberSetStatus) bool {
 		}
 	}
 	return true
+}
+
+// withdraw takes back what was asked for so that pods are made anew, where none can be made: evictions, and a maintenance, whose members repair passes over.
+func (d *decision) withdraw() {
+	for i := range d.status.Members {
+		d.keepPod(&d.status.Members[i], d.pod(d.status.Members[i].ID))
+	}
+	if d.status.Maintenance != nil {
+		d.maintain()
+	}
 }
 
 // plan goes through all that can follow. What has the status changed is written first, and the rest follows then.

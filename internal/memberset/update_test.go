@@ -463,3 +463,21 @@ func TestAnUpdateOnACordonedNode(t *testing.T) {
 		t.Errorf("once it is uncordoned it waits for %+v", w.in.Set.Status.Blockers)
 	}
 }
+
+// Where a set is wrong, so that no pod can be made, none is evicted for an update any more.
+func TestAnUpdateOfASetThatIsWrong(t *testing.T) {
+	for name, wrong := range map[string]func(w *world){
+		"its template": func(w *world) { w.group().Template.Raw = []byte(`{"spec":{"containes":[]}}`) },
+		"its policy":   func(w *world) { w.in.Unread = []Blocker{PolicyWrong("spec.members[0].role", "there is none")} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := formed(t, listing, 3)
+			w.image("etcd:2")
+			w.step(1)
+			wrong(w)
+			if got := kinds(Decide(w.in)); !slices.Equal(got, []string{"keepPod kv-member-1"}) {
+				t.Errorf("it does %v", got)
+			}
+		})
+	}
+}
