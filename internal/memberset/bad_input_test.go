@@ -53,19 +53,23 @@ func TestBadInput(t *testing.T) {
 		says   string
 		remedy string
 	}{
-		"a template whose image is not there": {plain, status("", "etcd", "ImagePullBackOff", "Back-off pulling image \"etcd:9\""),
-			`pod kv-member-4 is not Ready: container etcd: ImagePullBackOff Back-off pulling image "etcd:9"`, "where its template cannot start, correct it in spec.groups"},
+		"a template whose image is not there": {
+			plain, status("", "etcd", "ImagePullBackOff", "Back-off pulling image \"etcd:9\""),
+			`pod kv-member-4 is not Ready: container etcd: ImagePullBackOff Back-off pulling image "etcd:9"`, "where its template cannot start, correct it in spec.groups",
+		},
 		"a template that ends as it starts": {plain, status("", "etcd", "CrashLoopBackOff", ""), "pod kv-member-4 is not Ready: container etcd: CrashLoopBackOff", "correct it in spec.groups"},
 		"a template that cannot be set up":  {plain, status("init", "copy", "CreateContainerConfigError", ""), "pod kv-member-4 is not Ready: container copy: CreateContainerConfigError", "correct it"},
 		"a template that starts yet":        {plain, status("", "etcd", "ContainerCreating", ""), "pod kv-member-4 is not Ready", "if it stays so"},
-		"a claim that cannot be bound": {plain, func(w *world) {
-			p := w.podNamed("kv-member-4")
-			p.Node, p.Ready, p.Unscheduled = "", false, "0/6 nodes are available: pod has unbound immediate PersistentVolumeClaims"
-			for i := range w.in.Claims {
-				w.in.Claims[i].Unbound = w.in.Claims[i].Member == "kv-member-4"
-			}
-		}, "pod kv-member-4 is on no node: 0/6 nodes are available: pod has unbound immediate PersistentVolumeClaims; its claim is bound to no volume: data-kv-member-4",
-			"kubectl describe pvc data-kv-member-4 -n shop says why a claim is not bound"},
+		"a claim that cannot be bound": {
+			plain, func(w *world) {
+				p := w.podNamed("kv-member-4")
+				p.Node, p.Ready, p.Unscheduled = "", false, "0/6 nodes are available: pod has unbound immediate PersistentVolumeClaims"
+				for i := range w.in.Claims {
+					w.in.Claims[i].Unbound = w.in.Claims[i].Member == "kv-member-4"
+				}
+			}, "pod kv-member-4 is on no node: 0/6 nodes are available: pod has unbound immediate PersistentVolumeClaims; its claim is bound to no volume: data-kv-member-4",
+			"kubectl describe pvc data-kv-member-4 -n shop says why a claim is not bound",
+		},
 		"too few nodes": {plain, func(w *world) {
 			p := w.podNamed("kv-member-4")
 			p.Node, p.Ready, p.Unscheduled = "", false, "0/6 nodes are available"

@@ -30,8 +30,10 @@ var peerOwnership = []struct {
 	{"fsGroup removed with all", []func(*corev1.PodSpec){podLevel(corev1.PodSecurityContext{FSGroup: new(int64(1))})}, nil, true},
 	{"fsGroup changed", []func(*corev1.PodSpec){podLevel(corev1.PodSecurityContext{FSGroup: new(int64(1))})}, []func(*corev1.PodSpec){podLevel(corev1.PodSecurityContext{FSGroup: new(int64(2))})}, true},
 	{
-		"fsGroupChangePolicy changed", []func(*corev1.PodSpec){podLevel(corev1.PodSecurityContext{FSGroupChangePolicy: new(corev1.FSGroupChangeAlways)})},
-		[]func(*corev1.PodSpec){podLevel(corev1.PodSecurityContext{FSGroupChangePolicy: new(corev1.FSGroupChangeOnRootMismatch)})}, true,
+		"fsGroupChangePolicy changed",
+		[]func(*corev1.PodSpec){podLevel(corev1.PodSecurityContext{FSGroupChangePolicy: new(corev1.FSGroupChangeAlways)})},
+		[]func(*corev1.PodSpec){podLevel(corev1.PodSecurityContext{FSGroupChangePolicy: new(corev1.FSGroupChangeOnRootMismatch)})},
+		true,
 	},
 	{"fields that are not about files", nil, []func(*corev1.PodSpec){
 		podLevel(corev1.PodSecurityContext{RunAsNonRoot: new(true)}), containerLevel(corev1.SecurityContext{Privileged: new(true)}),
@@ -39,14 +41,18 @@ var peerOwnership = []struct {
 	{"runAsUser added to the pod", nil, []func(*corev1.PodSpec){podLevel(corev1.PodSecurityContext{RunAsUser: new(int64(7))})}, true},
 	{"runAsUser added to a container", nil, []func(*corev1.PodSpec){containerLevel(corev1.SecurityContext{RunAsUser: new(int64(7))})}, true},
 	{
-		"runAsUser removed from a container whose pod has it", []func(*corev1.PodSpec){podLevel(corev1.PodSecurityContext{RunAsUser: new(int64(7))}), containerLevel(corev1.SecurityContext{RunAsUser: new(int64(7))})},
-		[]func(*corev1.PodSpec){podLevel(corev1.PodSecurityContext{RunAsUser: new(int64(7))})}, false,
+		"runAsUser removed from a container whose pod has it",
+		[]func(*corev1.PodSpec){podLevel(corev1.PodSecurityContext{RunAsUser: new(int64(7))}), containerLevel(corev1.SecurityContext{RunAsUser: new(int64(7))})},
+		[]func(*corev1.PodSpec){podLevel(corev1.PodSecurityContext{RunAsUser: new(int64(7))})},
+		false,
 	},
 	{"runAsGroup moved to a container", []func(*corev1.PodSpec){podLevel(corev1.PodSecurityContext{RunAsGroup: new(int64(7))})}, []func(*corev1.PodSpec){containerLevel(corev1.SecurityContext{RunAsGroup: new(int64(7))})}, false},
 	{"runAsGroup moved to the pod", []func(*corev1.PodSpec){containerLevel(corev1.SecurityContext{RunAsGroup: new(int64(7))})}, []func(*corev1.PodSpec){podLevel(corev1.PodSecurityContext{RunAsGroup: new(int64(7))})}, false},
 	{
-		"runAsGroup moved, and another fsGroup", []func(*corev1.PodSpec){podLevel(corev1.PodSecurityContext{RunAsGroup: new(int64(7)), FSGroup: new(int64(1))})},
-		[]func(*corev1.PodSpec){podLevel(corev1.PodSecurityContext{FSGroup: new(int64(2))}), containerLevel(corev1.SecurityContext{RunAsGroup: new(int64(7))})}, true,
+		"runAsGroup moved, and another fsGroup",
+		[]func(*corev1.PodSpec){podLevel(corev1.PodSecurityContext{RunAsGroup: new(int64(7)), FSGroup: new(int64(1))})},
+		[]func(*corev1.PodSpec){podLevel(corev1.PodSecurityContext{FSGroup: new(int64(2))}), containerLevel(corev1.SecurityContext{RunAsGroup: new(int64(7))})},
+		true,
 	},
 	{"a container without a counterpart", nil, []func(*corev1.PodSpec){containerLevel(corev1.SecurityContext{RunAsUser: new(int64(7))}), func(s *corev1.PodSpec) { s.Containers[0].Name = "other" }}, false},
 }

@@ -62,9 +62,7 @@ func (h *house) setSaysWhichQuotaIsFull(t *testing.T) {
 	h.scaleSet(t, set, 3)
 	h.waitSetSays(t, ns, set.Name, "WriteNotAccepted", "makePod of kv-server-3 was not accepted: pods \"kv-server-3\" is forbidden: exceeded quota: pods", "raise the ResourceQuota")
 	h.stillThere(t, ns, pods...)
-	quota.Spec.Hard[corev1.ResourcePods] = resource.MustParse("3")
-	_, err = quotas.Update(t.Context(), quota, metav1.UpdateOptions{})
-	must(t, err)
+	h.kubectl(t, "patch", "resourcequota", quota.Name, "-n", ns, "--type=merge", "-p", `{"spec":{"hard":{"pods":"3"}}}`).succeed(t)
 	h.waitSetReady(t, ns, 3)
 }
 
