@@ -37,28 +37,47 @@ func (d *decision) noteDebugging() {
 	}
 }
 
-// crashLoops are the containers of a member that are to crash, by why: those that its pod names, and those that its set names for it or for all.
-func (d *decision) crashLoops(m *v1alpha1.SetMember) map[string]string {
+// crashLoops are the containers of a member's template that are to crash, by why: those that its pod names, and those that its set names for it or for all.
+func (d *decision) crashLoops(g *group, m *v1alpha1.SetMember) map[string]string {
 	all := map[string]string{}
-	for key, targets := range d.Set.Annotations {
-		if container, is := strings.CutPrefix(key, v1alpha1.CrashLoopPrefix); is && named(targets, m.ID) {
+	for i := range g.pod.Spec.Containers {
+		switch container := g.pod.Spec.Containers[i].Name; {
+		case slices.Contains(m.CrashLoop, container):
+			all[container] = byPod
+		case d.crashing[container].has(m.ID):
 			all[container] = bySet
 		}
-	}
-	for _, container := range m.CrashLoop {
-		all[container] = byPod
 	}
 	return all
 }
 
-// named reports whether a list of ids has one, or stands for all.
-func named(targets, id string) bool {
-	return slices.ContainsFunc(strings.Split(targets, ","), func(t string) bool { return strings.TrimSpace(t) == id || strings.TrimSpace(t) == "*" })
+// targets are the ids of a list that an annotation has; "*" stands for all. They are read once: a list may be as long as an object, and a set has many members.
+type targets map[string]bool
+
+func targetsOf(list string) targets {
+	t := targets{}
+	for id := range strings.SplitSeq(list, ",") {
+		t[strings.TrimSpace(id)] = true
+	}
+	return t
+}
+
+func (t targets) has(id string) bool { return t[id] || t["*"] }
+
+// crashingOf are the members of which a set says that a container is to crash, by the container.
+func crashingOf(set *v1alpha1.MemberSet) map[string]targets {
+	all := map[string]targets{}
+	for key, list := range set.Annotations {
+		if container, is := strings.CutPrefix(key, v1alpha1.CrashLoopPrefix); is {
+			all[container] = targetsOf(list)
+		}
+	}
+	return all
 }
 
 // madeOf is the hash of what a member's pod is to be made of.
 func (d *decision) madeOf(g *group, m *v1alpha1.SetMember) string {
-	parts := slices.Concat([]string{g.hash}, slices.Sorted(maps.Keys(d.crashLoops(m))))
+	parts := slices.Concat([]string{g.hash}, slices.Sorted(maps.Keys(d.crashLoops(g, m))))
 	if d.emptyConfiguration(m) != "" {
 		parts = append(parts, noProcess)
 	}
@@ -78,8 +97,8 @@ func debuggingOf(made string) string {
 }
 
 // crash has containers of a pod crash, and the pod say so, which repair respects.
-func (d *decision) crash(pod *corev1.Pod, m *v1alpha1.SetMember) {
-	for container, why := range d.crashLoops(m) {
+func (d *decision) crash(g *group, pod *corev1.Pod, m *v1alpha1.SetMember) {
+	for container, why := range d.crashLoops(g, m) {
 		pod.Annotations[v1alpha1.CrashLoopPrefix+container] = why
 		for i := range pod.Spec.Containers {
 			if c := &pod.Spec.Containers[i]; c.Name == container {

@@ -22,11 +22,16 @@ func TestCrashLoop(t *testing.T) {
 		"all":                {map[string]string{etcd: "*"}, "", []string{"kv-member-1", "kv-member-2", "kv-member-3"}},
 		"its pod":            {nil, "etcd", []string{"kv-member-2"}},
 		"the union of all":   {map[string]string{etcd: "kv-member-1", sidecar: "kv-member-3"}, "etcd", []string{"kv-member-1", "kv-member-2", "kv-member-3"}},
+		"no container":       {map[string]string{v1alpha1.CrashLoopPrefix + "etdc": "*"}, "etdc", nil},
 		"another annotation": {map[string]string{"crash": "*"}, "", nil},
 	} {
 		for _, strategy := range []v1alpha1.MemberUpdateType{v1alpha1.UpdateRecreate, v1alpha1.UpdateReplace, v1alpha1.UpdateOnDelete} {
 			t.Run(name+" "+string(strategy), func(t *testing.T) {
-				w := formed(t, plain, 3)
+				w := newWorld(plain, 3, t.Fatalf)
+				w.group().Template.Raw = []byte(`{"spec":{"containers":[{"name":"etcd","image":"etcd"},{"name":"sidecar","image":"sidecar"}]}}`)
+				if !w.settle() {
+					t.Fatalf("it has not formed: %+v", w.in.Set.Status)
+				}
 				w.in.Set.Spec.UpdateStrategy.Type, w.in.Set.Spec.UpdateStrategy.Recreate.Batch = strategy, v1alpha1.BatchAll
 				w.in.Set.Annotations = test.set
 				if test.pod != "" {

@@ -11,6 +11,7 @@ import (
 // Decide says what is done next for a set.
 func Decide(in Input) Result {
 	d := decision{Input: &in, index: newIndex(&in), status: *in.Set.Status.DeepCopy()}
+	d.crashing, d.unconfigured = crashingOf(in.Set), targetsOf(in.Set.Annotations[v1alpha1.EmptyConfigurationAnnotation])
 	d.status.ObservedGeneration, d.status.System = in.Set.Generation, in.Kind.Name
 	d.blockers = slices.Clone(in.Unread)
 	var invalid []Blocker
@@ -50,6 +51,10 @@ type decision struct {
 	index
 
 	groups   []group
+	crashing map[string]targets // by container, the members of which its set says that it is to crash
+	// unconfigured are those of which it says that their configuration is to be empty.
+	unconfigured targets
+
 	status   v1alpha1.MemberSetStatus
 	blockers []Blocker
 	actions  []Action

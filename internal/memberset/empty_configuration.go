@@ -20,7 +20,7 @@ func (d *decision) emptyConfiguration(m *v1alpha1.SetMember) string {
 	switch {
 	case !d.Kind.Configured:
 		return ""
-	case named(d.Set.Annotations[v1alpha1.EmptyConfigurationAnnotation], m.ID):
+	case d.unconfigured.has(m.ID):
 		return bySet
 	case m.EmptyConfiguration:
 		return byPod
@@ -45,7 +45,7 @@ func (d *decision) refuseEmpty() {
 
 // repairOf is the repair of a set's policy: it is off while no member of the set starts (source 002, EmptyMonitorConf). Of which members that is said else, their pods say.
 func repairOf(set *v1alpha1.MemberSet, kind *Kind) *v1alpha1.Repair {
-	if all := named(set.Annotations[v1alpha1.EmptyConfigurationAnnotation], "*"); set.Spec.Repair == nil || !kind.Configured || !all {
+	if all := targetsOf(set.Annotations[v1alpha1.EmptyConfigurationAnnotation])["*"]; set.Spec.Repair == nil || !kind.Configured || !all {
 		return set.Spec.Repair
 	}
 	off := set.Spec.Repair.DeepCopy()

@@ -61,7 +61,7 @@ func (d *decision) newPod(g *group, m *v1alpha1.SetMember) *corev1.Pod {
 		Spec: *g.pod.Spec.DeepCopy(),
 	}
 	pod.Annotations[TemplateHashAnnotation] = d.madeOf(g, m)
-	d.crash(pod, m)
+	d.crash(g, pod, m)
 	if why := d.emptyConfiguration(m); why != "" {
 		pod.Annotations[v1alpha1.EmptyConfigurationAnnotation] = why
 	}
