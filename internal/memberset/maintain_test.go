@@ -209,7 +209,7 @@ func (w *world) serviced(p *Pod, uptime time.Duration) {
 
 // A group that is wrong keeps no maintenance going: what waits for it is over when the system has ended it, or once the pods are back, also for repair.
 func TestAMaintenanceEndsWhereTheSetIsWrong(t *testing.T) {
-	wrong := func(w *world) { w.group().Template.Raw = []byte(`{"spec":{"containes":[]}}`) }
+	wrong := func(w *world) { w.group().Template.Raw = []byte(`{"spec":{"container":[]}}`) }
 	for name, given := range map[string]func(w *world, p *Pod){
 		"its pod is back": func(w *world, p *Pod) {
 			p.Wanted = false

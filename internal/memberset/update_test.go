@@ -467,7 +467,7 @@ func TestAnUpdateOnACordonedNode(t *testing.T) {
 // Where a set is wrong, so that no pod can be made, none is evicted for an update any more.
 func TestAnUpdateOfASetThatIsWrong(t *testing.T) {
 	for name, wrong := range map[string]func(w *world){
-		"its template": func(w *world) { w.group().Template.Raw = []byte(`{"spec":{"containes":[]}}`) },
+		"its template": func(w *world) { w.group().Template.Raw = []byte(`{"spec":{"container":[]}}`) },
 		"its policy":   func(w *world) { w.in.Unread = []Blocker{PolicyWrong("spec.members[0].role", "there is none")} },
 	} {
 		t.Run(name, func(t *testing.T) {
