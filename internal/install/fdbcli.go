@@ -8,6 +8,7 @@ import (
 
 // fdbcliCopy copies fdbcli into the folder that it is given, and what it is linked with: Usher's image has no C library.
 const fdbcliCopy = `set -e
+export PATH="$PATH:/usr/bin:/bin"
 cp "$(command -v fdbcli)" "$1/fdbcli"
 ldd "$1/fdbcli" | while read -r name is file _; do
   if [ "$is" = "=>" ]; then cp -L "$file" "$1/"; else case "$name" in /*) cp -L "$name" "$1/" ;; esac; fi
@@ -35,7 +36,7 @@ func (o Options) addFDBCLI(deployment *unstructured.Unstructured) error {
 	}
 	spec["initContainers"] = []any{map[string]any{
 		"name": "fdbcli", "image": o.FDBCLIImage, "imagePullPolicy": "IfNotPresent",
-		"command":      []any{"sh", "-c", fdbcliCopy, "sh", "/fdbcli"},
+		"command":      []any{"/bin/sh", "-c", fdbcliCopy, "sh", "/fdbcli"},
 		"volumeMounts": []any{map[string]any{"name": "fdbcli", "mountPath": "/fdbcli"}},
 		"resources":    map[string]any{"requests": map[string]any{"cpu": "50m", "memory": "128Mi"}, "limits": map[string]any{"memory": "512Mi"}},
 		"securityContext": map[string]any{

@@ -81,13 +81,7 @@ exec /usr/bin/fdbmonitor --conffile /var/fdb/cluster/fdbmonitor.conf --lockfile 
 func (d *database) install(t *testing.T) {
 	t.Helper()
 	t.Cleanup(func() { d.usher(t, "uninstall") })
-	d.usher(t, "install", "--member-sets", "--image", image.UsherName, "--timeout", "10m")
-	d.kubectl(t, "", "patch", "deployment", "usher-manager", "-n", managerNamespace, "--type=json", "-p", `[
-		{"op": "add", "path": "/spec/template/spec/containers/0/args/-", "value": "--fdbcli=/usr/bin/fdbcli"},
-		{"op": "add", "path": "/spec/template/spec/volumes", "value": [{"name": "tmp", "emptyDir": {}}]},
-		{"op": "add", "path": "/spec/template/spec/containers/0/volumeMounts", "value": [{"name": "tmp", "mountPath": "/tmp"}]},
-		{"op": "replace", "path": "/spec/template/spec/containers/0/resources/limits/memory", "value": "768Mi"}]`)
-	d.kubectl(t, "", "rollout", "status", "deployment/usher-manager", "-n", managerNamespace, "--timeout=10m")
+	d.usher(t, "install", "--member-sets", "--image", image.UsherName, "--fdbcli-image", otherImage, "--timeout", "10m")
 	d.kubectl(t, "", "create", "rolebinding", "usher-cluster-files", "--clusterrole=usher-cluster-files", "--serviceaccount="+managerNamespace+":usher-manager")
 	class := &storagev1.StorageClass{
 		ObjectMeta: metav1.ObjectMeta{Name: d.namespace}, Provisioner: "kubernetes.io/no-provisioner", VolumeBindingMode: new(storagev1.VolumeBindingWaitForFirstConsumer),

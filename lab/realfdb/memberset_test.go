@@ -15,7 +15,7 @@ import (
 	"usher.sh/usher/test/fdbreal"
 )
 
-// otherImage is a second name of the image that members run.
+// otherImage is a second name of the image that members run, of which the manager gets fdbcli.
 const otherImage = "lab.usher.sh/workload:again"
 
 // TestMemberSet has Usher, as pods, run a FoundationDB of five storage and three log servers on real nodes while a client writes: what may happen to a set happens
@@ -67,11 +67,13 @@ func formed(t *testing.T) *database {
 		t.Skip("SKIPPED, NOT TESTED: there is no fdbserver (set FDB_BIN to a folder with fdbserver, fdbmonitor and fdbcli)")
 	}
 	l := testlab.Get(t)
-	archive, program := l.UsherImage(t, linked(t, image.File{From: bin + "/fdbcli", To: "/usr/bin/fdbcli"})...)
+	archive, program := l.UsherImage(t)
 	programs := linked(t,
 		image.File{From: bin + "/fdbmonitor", To: "/usr/bin/fdbmonitor"}, image.File{From: bin + "/fdbserver", To: "/usr/bin/fdbserver"},
 		image.File{From: "/bin/sh", To: "/bin/sh"}, image.File{From: "/bin/cp", To: "/bin/cp"}, image.File{From: "/bin/sleep", To: "/bin/sleep"},
+		image.File{From: bin + "/fdbcli", To: "/usr/bin/fdbcli"}, image.File{From: "/bin/bash", To: "/bin/bash"},
 	)
+	programs = append(programs, image.File{From: "/usr/bin/ldd", To: "/usr/bin/ldd", Linked: true}) // a script for bash
 	again := filepath.Join(t.TempDir(), "again.tar")
 	if err := image.WriteFile(again, image.Spec{Name: otherImage, Entry: programs[0], Files: programs[1:]}); err != nil {
 		t.Fatal(err)
