@@ -71,10 +71,11 @@ type group struct {
 	Pod      string
 }
 
-// start is the shell line of the documentation, with little memory.
+// start is the shell line of the documentation, with little memory, and without the profiler of slow tasks: a signal of it that meets an exception stops fdbserver
+// for good (apple/foundationdb#14022), which takes a machine as busy as this one.
 const start = `until [ -s /var/fdb/config/cluster-file ]; do sleep 1; done
 [ -s /var/fdb/cluster/fdb.cluster ] || cp /var/fdb/config/cluster-file /var/fdb/cluster/fdb.cluster
-{ echo "$FDB_MONITOR_CONF"; echo "memory = 1GiB"; echo "cache-memory = 32MiB"; } > /var/fdb/cluster/fdbmonitor.conf
+{ echo "$FDB_MONITOR_CONF"; echo "memory = 1GiB"; echo "cache-memory = 32MiB"; echo "knob_run_loop_profiling_interval = 86400"; } > /var/fdb/cluster/fdbmonitor.conf
 exec /usr/bin/fdbmonitor --conffile /var/fdb/cluster/fdbmonitor.conf --lockfile /var/fdb/cluster/fdbmonitor.lock`
 
 // install runs managers that have fdbcli, and gives them the right to the cluster file.
