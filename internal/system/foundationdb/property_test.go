@@ -74,8 +74,9 @@ func (h *history) moves(t *testing.T) map[string]func(*rapid.T) {
 
 // Whatever happens to the cluster: a member that may go, and goes with its disk, takes no copy of anything with it that is to be there.
 func TestNoMemberGoesThatHasData(t *testing.T) {
-	allowed, refused := 0, 0
+	played, allowed, refused := 0, 0, 0
 	rapid.Check(t, func(rt *rapid.T) {
+		played++
 		h := newHistory(t, rt)
 		moves := h.moves(t)
 		moves[""] = func(rt *rapid.T) {
@@ -102,7 +103,7 @@ func TestNoMemberGoesThatHasData(t *testing.T) {
 			rt.Fatalf("%d shards are lost", n)
 		}
 	})
-	if allowed == 0 || refused == 0 {
+	if played >= 100 && (allowed == 0 || refused == 0) { // of 20, one in some sixty times, none has a member that may go
 		t.Errorf("the histories show nothing: %d allowed, %d refused", allowed, refused)
 	}
 }
