@@ -62,8 +62,14 @@ func (k *Observer) membership(ctx context.Context, source *Source, ask func(cont
 func SetSource(set *v1alpha1.MemberSet) *Source {
 	return &Source{
 		UID: set.UID, Namespace: set.Namespace, Name: set.Name, Generation: set.Generation, System: &set.Spec.System, Limits: set.Spec.Evidence,
-		Members: func(context.Context) ([]system.Member, error) { return nil, nil },
 	}
+}
+
+// called is the entry of a source whose system is called, which is kept as long as it is: what the system has learned by having been asked goes with it.
+func (k *Observer) called(source *Source) *entry {
+	e := k.entry(source)
+	e.touch(time.Now())
+	return e
 }
 
 // List reads the list of members of the source's system.
@@ -96,7 +102,7 @@ func (k *Observer) Expel(ctx context.Context, source *Source, entry *v1alpha1.Me
 func (k *Observer) resizable(ctx context.Context, source *Source, ask func(context.Context, system.Resizable) error) error {
 	ctx, end := k.call(ctx, source)
 	defer end()
-	open, err := k.connect(ctx, k.entry(source))
+	open, err := k.connect(ctx, k.called(source))
 	if err != nil {
 		return err
 	}
@@ -149,7 +155,7 @@ func (k *Observer) EndMaintenance(ctx context.Context, source *Source, zone stri
 func (k *Observer) emptying(ctx context.Context, source *Source, ask func(context.Context, system.Emptying) (string, error)) (missing string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, source.timeout())
 	defer cancel()
-	open, err := k.connect(ctx, k.entry(source))
+	open, err := k.connect(ctx, k.called(source))
 	if err != nil {
 		return "", err
 	}

@@ -18,6 +18,7 @@ import (
 	"usher.sh/usher/api/v1alpha1"
 	"usher.sh/usher/internal/eviction"
 	"usher.sh/usher/internal/snapshot"
+	"usher.sh/usher/internal/memberset"
 	"usher.sh/usher/internal/system"
 	"usher.sh/usher/internal/system/rest"
 )
@@ -98,6 +99,14 @@ func (s *fakeSystem) Leave(ctx context.Context, _ system.Member, _ *v1alpha1.Mem
 
 func (s *fakeSystem) Join(ctx context.Context, _ system.Member, _ *v1alpha1.MemberRegistration) (string, error) {
 	return "", system.Take(ctx, s.bytes)
+}
+
+func (s *fakeSystem) List(context.Context) (memberset.Listing, error) { return memberset.Listing{}, nil }
+
+func (s *fakeSystem) Admit(context.Context, string, []string) (string, error) { return "", nil }
+
+func (s *fakeSystem) Expel(context.Context, *v1alpha1.MemberRegistration) (string, error) {
+	return "", nil
 }
 
 func (s *fakeSystem) Close() {

@@ -33,6 +33,9 @@ func (k *Observer) refresh(ctx context.Context) time.Duration {
 			k.Forget(uid)
 			continue
 		}
+		if e.newest().Members == nil {
+			continue
+		}
 		due := e.due(now)
 		if due <= 0 {
 			k.shareOrStart(ctx, e, e.newest().version())

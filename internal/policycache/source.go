@@ -26,7 +26,7 @@ type Source struct {
 	// ServiceAccount is impersonated for writes; "": no account is.
 	ServiceAccount string
 
-	// Members lists what the system is asked about, as it knows them.
+	// Members lists what the system is asked about, as it knows them; nil: it is asked by calls alone, and not in the background.
 	Members func(ctx context.Context) ([]system.Member, error)
 	// Uses returns the facts that are asked for: no others are kept. nil: all are.
 	Uses func() expression.Uses
