@@ -17,8 +17,8 @@ import (
 
 	"usher.sh/usher/api/v1alpha1"
 	"usher.sh/usher/internal/eviction"
-	"usher.sh/usher/internal/snapshot"
 	"usher.sh/usher/internal/memberset"
+	"usher.sh/usher/internal/snapshot"
 	"usher.sh/usher/internal/system"
 	"usher.sh/usher/internal/system/rest"
 )
@@ -101,7 +101,9 @@ func (s *fakeSystem) Join(ctx context.Context, _ system.Member, _ *v1alpha1.Memb
 	return "", system.Take(ctx, s.bytes)
 }
 
-func (s *fakeSystem) List(context.Context) (memberset.Listing, error) { return memberset.Listing{}, nil }
+func (s *fakeSystem) List(context.Context) (memberset.Listing, error) {
+	return memberset.Listing{}, nil
+}
 
 func (s *fakeSystem) Admit(context.Context, string, []string) (string, error) { return "", nil }
 
