@@ -22,7 +22,8 @@ func emptiedOf(emptied []v1alpha1.Emptied, uid types.UID) int {
 }
 
 // empty writes down that nothing of what the pod carries is left, and says so for as long as the eviction is wanted. The responder's entry is
-// never completed: the next responder would evict the pod.
+// never completed: the next responder would evict the pod. In a policy that is being deleted nothing is written down any more: statusReconciler
+// crosses all out there.
 func (in *ResponderInput) empty(j *judgement) []Action {
 	if !in.Active {
 		return nil
@@ -33,7 +34,7 @@ func (in *ResponderInput) empty(j *judgement) []Action {
 	}
 	tell := in.respond(Report{Message: v1alpha1.EmptiedPrefix + said})
 	status := statusOf(j.policy)
-	if emptiedOf(status.Emptied, in.Pod.UID) >= 0 {
+	if emptiedOf(status.Emptied, in.Pod.UID) >= 0 || j.policy.Deleted {
 		return tell
 	}
 	status.Emptied = append(status.Emptied, v1alpha1.Emptied{

@@ -53,6 +53,15 @@ func TestWhatStaysIsEmptiedAndNeverEvicted(t *testing.T) {
 	}
 }
 
+func TestEmptiedIsNotWrittenIntoAPolicyThatIsBeingDeleted(t *testing.T) {
+	in := loaded(t, "s1")
+	in.Policies[0].Deleted = true
+	in.Pod.Annotations = map[string]string{v1alpha1.BreakGlassAnnotation: "INC-1"}
+	if diff := cmp.Diff([]ActionKind{Respond}, kinds(Step(in).Actions)); diff != "" {
+		t.Errorf("it would be crossed out and written down for ever: %s", diff)
+	}
+}
+
 func TestWhatStaysIsPreparedFirst(t *testing.T) {
 	in := loaded(t, "s1")
 	if diff := cmp.Diff([]ActionKind{Respond, Begin, Prepare}, kinds(Step(in).Actions)); diff != "" {

@@ -81,11 +81,12 @@ func (s *safety) changedBy(w *world, c cause, what string, pod *corev1.Pod) {
 	}
 }
 
-// wouldLose asks for the truth, with all members that are on their way counted as gone. Nothing runs on a machine that is off, and nothing in a
-// pod that is on no node.
+// wouldLose asks for the truth, with all members that are on their way counted as gone. Nothing runs on a machine that is off, nothing in a
+// pod that is on no node, and nothing yet in one whose predecessor's process outlives its pod.
 func (w *world) wouldLose(pod string) string {
 	object := w.store.pod(pod)
-	if w.machines[pod].off || object != nil && object.Spec.NodeName == "" && !w.processRuns(pod) {
+	_, haunted := w.ghosts[pod]
+	if w.machines[pod].off || haunted && object != nil || object != nil && object.Spec.NodeName == "" && !w.processRuns(pod) {
 		return ""
 	}
 	var away []string

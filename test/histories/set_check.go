@@ -64,16 +64,21 @@ func (s *setSite) wrote(after *v1alpha1.MemberSet, looked time.Time) {
 	s.keep(after)
 }
 
-// succeed notes of a member that was written down which one it is the successor of: of several, each is that of one.
+// succeed notes of a member that was written down which one it is the successor of: of several, each is that of one. One that has joined by
+// the same write may have been that successor.
 func (s *setSite) succeed(after *v1alpha1.MemberSet, fresh map[string]bool, looked time.Time) {
-	joins := 0
-	for i := range after.Status.Members {
-		if after.Status.Members[i].State == v1alpha1.MemberJoining {
-			joins++
+	joins := map[string]bool{}
+	members := after.Status.Members
+	if s.last != nil {
+		members = slices.Concat(members, s.last.Status.Members)
+	}
+	for i := range members {
+		if members[i].State == v1alpha1.MemberJoining {
+			joins[members[i].ID] = true
 		}
 	}
 	for id := range fresh {
-		if nodes := s.predecessors(looked); joins == 1 && len(nodes) == 1 {
+		if nodes := s.predecessors(looked); len(joins) == 1 && len(nodes) == 1 {
 			s.avoid[id] = nodes
 		}
 	}
