@@ -9,6 +9,10 @@ import (
 	"usher.sh/usher/api/v1alpha1"
 )
 
+// FileHashAnnotation says on the pods that form a system which file is in the ConfigMap. A kubelet brings a pod's ConfigMaps up to date when the pod has
+// changed, and without that once in one to two minutes.
+const FileHashAnnotation = "usher.sh/cluster-file-hash"
+
 // FileKind is how a system is found by a file, which its processes keep up to date for themselves. It stands in a ConfigMap that the set makes and keeps.
 type FileKind struct {
 	// Key names the ConfigMap and the entry.
@@ -45,11 +49,23 @@ func (d *decision) begin() {
 		d.choose()
 	case d.File == nil || !d.File.Ours || d.File.Content != d.status.ClusterFile:
 	case d.List.Unread != "":
+		d.hasten()
 		d.act(Action{Kind: Form})
 	case d.List.Cluster != d.Kind.File.Cluster(d.status.ClusterFile):
 		d.block(strangerFound(d.List.Cluster))
 	default:
 		d.status.Formed = &v1alpha1.MemberSetFormed{Time: d.stamp(), Cluster: d.List.Cluster}
+	}
+}
+
+// hasten has the kubelets of the members that form the system bring them the file.
+func (d *decision) hasten() {
+	hash := sumOf([]byte(d.status.ClusterFile))
+	for i := range d.status.Members {
+		m := &d.status.Members[i]
+		if p := d.pod(m.ID); m.First && p != nil && !p.Terminating && p.Annotations[FileHashAnnotation] != hash {
+			d.act(Action{Kind: RelabelPod, Member: m.ID, Name: p.Name, UID: p.UID, Version: p.Version, Annotations: map[string]string{FileHashAnnotation: hash}})
+		}
 	}
 }
 

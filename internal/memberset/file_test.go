@@ -4,6 +4,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 
 	"usher.sh/usher/api/v1alpha1"
@@ -27,6 +28,28 @@ func TestTheFileIsWrittenDownBeforeTheSystemIsBegun(t *testing.T) {
 	}
 	if !slices.Equal(order, []string{string(MakeFile), string(Form)}) || w.in.Set.Status.Formed == nil || w.in.Set.Status.Formed.Cluster != "kv" {
 		t.Errorf("%v: %+v", order, w.in.Set.Status)
+	}
+}
+
+// A pod says which file there is before its kubelet is waited for, once for each file, and one of a later member never.
+func TestPodsThatFormASystemSayWhichFileThereIs(t *testing.T) {
+	w := newWorld(emptying, 2, t.Fatalf)
+	said := map[string]int{}
+	for range 30 {
+		w.pass()
+		r := w.step(-1)
+		for i := range r.Actions {
+			if hash := r.Actions[i].Annotations[FileHashAnnotation]; hash != "" {
+				said[r.Actions[i].Member+" "+hash]++
+			}
+		}
+		if r.Status.Formed != nil {
+			w.in.Set.Spec.Groups[0].Replicas = new(int32(3))
+		}
+	}
+	hash := sumOf([]byte(w.in.Set.Status.ClusterFile))
+	if diff := cmp.Diff(map[string]int{"kv-member-1 " + hash: 1, "kv-member-2 " + hash: 1}, said); diff != "" || len(w.ids()) != 3 {
+		t.Errorf("%v: %s", w.ids(), diff)
 	}
 }
 

@@ -86,7 +86,11 @@ func hashOf(raw []byte) string {
 	if err != nil {
 		canonical = raw
 	}
-	sum := sha256.Sum256(canonical)
+	return sumOf(canonical)
+}
+
+func sumOf(content []byte) string {
+	sum := sha256.Sum256(content)
 	return hex.EncodeToString(sum[:8])
 }
 
