@@ -19,7 +19,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"k8s.io/apimachinery/pkg/types"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
@@ -54,12 +53,7 @@ func emptyHouse(t *testing.T, l *testlab.Lab) *house {
 	config.WarningHandler = rest.NoWarnings{}
 	c, err := client.New(config, client.Options{Scheme: scheme})
 	must(t, err)
-	config = l.RESTConfig()
-	config.GroupVersion, config.APIPath = &v1alpha1.GroupVersion, "/apis"
-	config.NegotiatedSerializer = serializer.NewCodecFactory(scheme).WithoutConversion()
-	policies, err := rest.RESTClientFor(config)
-	must(t, err)
-	return &house{lab: l, client: c, policies: policies}
+	return &house{lab: l, client: c, policies: l.UsherAPI(t)}
 }
 
 // members starts a StatefulSet of n and returns a node with one of its pods.

@@ -17,10 +17,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"k8s.io/apimachinery/pkg/types"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
-	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"usher.sh/usher/api/v1alpha1"
@@ -48,11 +46,7 @@ func newRig(t *testing.T) *rig {
 	var err error
 	r.client, err = client.New(r.RESTConfig(), client.Options{Scheme: scheme})
 	must(t, err)
-	config := r.RESTConfig()
-	config.GroupVersion, config.APIPath = &v1alpha1.GroupVersion, "/apis"
-	config.NegotiatedSerializer = serializer.NewCodecFactory(scheme).WithoutConversion()
-	own, err := rest.RESTClientFor(config)
-	must(t, err)
+	own := r.UsherAPI(t)
 	r.fences = await.Source[*v1alpha1.NodeFence]{Client: own, Resource: "nodefences"}
 	r.policies = await.Source[*v1alpha1.LostNodePolicy]{Client: own, Resource: "lostnodepolicies"}
 	r.managers = r.Managers(t, 1)

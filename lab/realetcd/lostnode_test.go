@@ -1,7 +1,6 @@
 package realetcd
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -15,9 +14,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/serializer"
-	"k8s.io/client-go/rest"
 
 	"usher.sh/usher/api/v1alpha1"
 	"usher.sh/usher/lab/await"
@@ -102,7 +98,7 @@ func (e *etcd) loseEmpty(t *testing.T, nodes []*realnode.Node, l *loss) {
 	}
 	at := slices.IndexFunc(nodes, func(n *realnode.Node) bool { return !slices.Contains(members, n.Name) })
 	_, proven := e.destroyed(t, nodes[at])
-	fences := await.Source[*v1alpha1.NodeFence]{Client: ownClient(t, e.lab), Resource: "nodefences"}
+	fences := await.Source[*v1alpha1.NodeFence]{Client: e.lab.UsherAPI(t), Resource: "nodefences"}
 	testlab.WaitFor(t, fences, "the empty node to be cleared", func(all []*v1alpha1.NodeFence) bool {
 		return slices.ContainsFunc(all, func(f *v1alpha1.NodeFence) bool {
 			return f.Spec.NodeName == nodes[at].Name && f.Status.Step == v1alpha1.FenceWaitingForNewBoot
@@ -126,7 +122,7 @@ func (e *etcd) destroyed(t *testing.T, node *realnode.Node) (silent, proven time
 		})
 	})
 	silent = time.Now()
-	fences := await.Source[*v1alpha1.NodeFence]{Client: ownClient(t, e.lab), Resource: "nodefences"}
+	fences := await.Source[*v1alpha1.NodeFence]{Client: e.lab.UsherAPI(t), Resource: "nodefences"}
 	testlab.WaitFor(t, fences, "the node to be proven off", func(all []*v1alpha1.NodeFence) bool {
 		return slices.ContainsFunc(all, func(f *v1alpha1.NodeFence) bool { return f.Spec.NodeName == node.Name && f.Status.ProvenTime != nil })
 	})
@@ -140,7 +136,7 @@ func (e *etcd) lose(t *testing.T, nodes []*realnode.Node, l *loss) {
 	at := slices.IndexFunc(nodes, func(n *realnode.Node) bool { return n.Name == of })
 	l.began = time.Now()
 	l.silent, l.proven = e.destroyed(t, nodes[at])
-	client := ownClient(t, e.lab)
+	client := e.lab.UsherAPI(t)
 	requests := await.Source[*v1alpha1.ReplacementRequest]{Client: client, Resource: "replacementrequests", Namespace: e.namespace}
 	testlab.WaitFor(t, requests, "the member to be replaced", func(all []*v1alpha1.ReplacementRequest) bool {
 		return slices.ContainsFunc(all, func(q *v1alpha1.ReplacementRequest) bool {
@@ -238,20 +234,6 @@ func (e *etcd) plainIsPending(t *testing.T) {
 	if !slices.ContainsFunc(pods.Items, func(p corev1.Pod) bool { return p.Status.Phase == corev1.PodPending && p.Spec.NodeName == "" }) {
 		t.Error("no pod of the plain StatefulSet is Pending")
 	}
-}
-
-// ownClient asks for Usher's own objects.
-func ownClient(t *testing.T, l *testlab.Lab) rest.Interface {
-	t.Helper()
-	scheme := runtime.NewScheme()
-	config := l.RESTConfig()
-	config.GroupVersion, config.APIPath = &v1alpha1.GroupVersion, "/apis"
-	config.NegotiatedSerializer = serializer.NewCodecFactory(scheme).WithoutConversion()
-	client, err := rest.RESTClientFor(config)
-	if err := errors.Join(v1alpha1.AddToScheme(scheme), err); err != nil {
-		t.Fatal(err)
-	}
-	return client
 }
 
 // resident is how many MB of memory a process has.

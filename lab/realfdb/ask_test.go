@@ -2,7 +2,6 @@ package realfdb
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -14,31 +13,13 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/serializer"
-	"k8s.io/client-go/rest"
 
 	"usher.sh/usher/api/v1alpha1"
 	"usher.sh/usher/lab/await"
-	"usher.sh/usher/lab/testlab"
 )
 
 // stepLimit ends a step that hangs.
 const stepLimit = 15 * time.Minute
-
-// ownClient asks for Usher's own objects, which are there once it is installed.
-func ownClient(t *testing.T, l *testlab.Lab) rest.Interface {
-	t.Helper()
-	scheme := runtime.NewScheme()
-	config := l.RESTConfig()
-	config.GroupVersion, config.APIPath = &v1alpha1.GroupVersion, "/apis"
-	config.NegotiatedSerializer = serializer.NewCodecFactory(scheme).WithoutConversion()
-	client, err := rest.RESTClientFor(config)
-	if err := errors.Join(v1alpha1.AddToScheme(scheme), err); err != nil {
-		t.Fatal(err)
-	}
-	return client
-}
 
 // until waits for the set to be as done says.
 func (d *database) until(t *testing.T, what string, done func(*v1alpha1.MemberSet) bool) {
