@@ -40,6 +40,18 @@ func TestRequestsOfAFormerRole(t *testing.T) {
 	}
 }
 
+// A request that another has made of a role that the group does not have any more holds the set up no longer.
+func TestAnothersRequestOfAFormerRole(t *testing.T) {
+	w := newWorld(plain, 3, t.Fatalf)
+	w.settle()
+	w.mark("kv-member-1")
+	w.step(-1)
+	w.in.Set.Spec.Groups[0].Role = "other"
+	if !w.settle() || len(w.ids()) != 3 || w.member("kv-member-1").Removal != nil {
+		t.Errorf("in the end there are %v: %+v", w.ids(), w.in.Set.Status.Blockers)
+	}
+}
+
 // A member that is being removed has a request of the set's own where the one that let it go was taken away with its finalizer.
 func TestARequestThatWasTakenAway(t *testing.T) {
 	w := newWorld(listing, 3, t.Fatalf)

@@ -108,7 +108,7 @@ func TestTwoRequestsForAMember(t *testing.T) {
 	w.mark("kv-member-1")
 	w.step(-1)
 	first := w.in.Requests[0].UID
-	w.in.Requests = append(w.in.Requests, Request{Name: "a", UID: "second", Member: "kv-member-1"})
+	w.in.Requests = append(w.in.Requests, Request{Name: "a", UID: "second", Role: w.group().Role, Member: "kv-member-1"})
 	if r := w.step(-1); r.Status.Members[0].Removal.RequestUID != first {
 		t.Errorf("it goes by %+v", r.Status.Members[0].Removal)
 	}

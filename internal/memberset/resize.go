@@ -71,7 +71,7 @@ func (d *decision) requestFor(m *v1alpha1.SetMember) *Request {
 	var found *Request
 	for _, i := range d.requestsOf[m.ID] {
 		q := &d.Requests[i]
-		if q.Over || q.Deleted && !q.Removing {
+		if q.Over || q.Deleted && !q.Removing || d.misses(m, q) {
 			continue
 		}
 		if found == nil || cmp.Or(-compare(q.Removing, found.Removing), -compare(noted(m, q), noted(m, found)), strings.Compare(q.Name, found.Name)) < 0 {
@@ -79,6 +79,13 @@ func (d *decision) requestFor(m *v1alpha1.SetMember) *Request {
 		}
 	}
 	return found
+}
+
+// misses reports whether the request of another asks for a member by a role that its group does not have (any more): its policy has no such member, and lets none
+// go. The set takes its own back (disown).
+func (d *decision) misses(m *v1alpha1.SetMember, q *Request) bool {
+	g := d.group(m.Group)
+	return g != nil && q.Role != g.Role && !q.Own && !q.Removing && !leaving(m)
 }
 
 func noted(m *v1alpha1.SetMember, q *Request) bool {

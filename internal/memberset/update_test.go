@@ -217,7 +217,7 @@ func TestRemovalsAreApart(t *testing.T) {
 			for i, id := range []string{"kv-member-1", "kv-member-2"} {
 				m := w.memberNamed(id)
 				m.Removal = &v1alpha1.MemberRemoval{Request: id, RequestUID: "u", Step: v1alpha1.RemovalReplaced, StartTime: metav1.Time{Time: noon}}
-				w.in.Requests = append(w.in.Requests, Request{Name: id, UID: "u", Member: id, Removing: true})
+				w.in.Requests = append(w.in.Requests, Request{Name: id, UID: "u", Role: w.group().Role, Member: id, Removing: true})
 				w.podNamed(id).Zone = []string{"z1", test.zone}[i]
 			}
 			w.in.Set.Spec.Groups[0].Replicas = new(int32(3))

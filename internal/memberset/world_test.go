@@ -483,7 +483,7 @@ func (w *world) ids() []string {
 
 // mark is a person's request.
 func (w *world) mark(id string) {
-	w.in.Requests = append(w.in.Requests, Request{Name: "anna-" + id, UID: w.uid(), Member: id})
+	w.in.Requests = append(w.in.Requests, Request{Name: "anna-" + id, UID: w.uid(), Role: w.group().Role, Member: id})
 }
 
 // goes is a person's request that has its permit, and its set is so far.
