@@ -174,7 +174,7 @@ func (r *replica) checkUnhealthy(k kind, p part, body []byte) {
 	r.world.endedRepairs()
 	for i := range patch.Status.Unhealthy {
 		u := &patch.Status.Unhealthy[i]
-		if r.world.health[u.ID] == nil || u.Request != "" { // what has become of that may not have been seen
+		if r.world.health[u.ID] == nil || l.members[u.ID] == nil || u.Request != "" { // what has become of that may not have been seen
 			continue
 		}
 		h := l.soFar(u.ID)

@@ -250,12 +250,25 @@ func (s *setSite) takeOut() {
 	var gone []string
 	for _, m := range s.pool {
 		if m.destroyed && s.sim != nil {
-			gone = append(gone, slices.DeleteFunc(s.disksOn(m), func(id string) bool { return !s.sim.Votes(id) })...)
+			gone = append(gone, slices.DeleteFunc(append(s.disksOn(m), s.unbegunOn(m)...), func(id string) bool { return !s.sim.Votes(id) })...)
 		}
 	}
 	if len(gone) > 1 && s.sim.TakeOut(gone[0]) {
 		s.world.note("owner: takes %s off the list of members", gone[0])
 	}
+}
+
+// unbegunOn are the members whose disks are on a machine, and have nothing on them yet.
+func (s *setSite) unbegunOn(m *machine) []string {
+	var all []string
+	for _, claim := range list[*corev1.PersistentVolumeClaim](s.world.store, claims) {
+		id := claim.Labels[v1alpha1.MemberIDLabel]
+		if volume := claim.Spec.VolumeName; volume != "" && s.disks[volume] == m && s.data[id] == "" {
+			all = append(all, id)
+		}
+	}
+	slices.Sort(all)
+	return all
 }
 
 // mostMachines bounds the machines of a set.
