@@ -82,8 +82,15 @@ func (c *cluster) memberFacts(v *view, m system.Member, now time.Time) expressio
 		"notTolerant": c.notTolerantBeside(v, zoneOf(processes)),
 		"notExcluded": cmp.Or(v.contradiction(m), c.unexcludable(v, m.ID, m.Role, processes, now)),
 	}
+	draining, known := v.inProgress(m, processes)
+	if known {
+		facts["inProgress"] = draining
+	}
 	if len(processes) > 0 {
-		v.addProcesses(facts, m, processes)
+		v.addProcesses(facts, processes)
+		if known {
+			facts["hasData"] = draining || slices.ContainsFunc(processes, (*status.Process).HasData)
+		}
 	}
 	return facts
 }
@@ -96,21 +103,18 @@ func zoneOf(processes []*status.Process) string {
 	return processes[0].Zone()
 }
 
-func (v *view) addProcesses(facts expression.Facts, m system.Member, processes []*status.Process) {
+func (v *view) addProcesses(facts expression.Facts, processes []*status.Process) {
 	var addresses, roles []string
 	var stored int64
-	hasData, maintained := false, false
+	maintained := false
 	for _, p := range processes {
 		addresses, roles = append(addresses, p.HostPort()), append(roles, p.RoleNames()...)
-		hasData, maintained = hasData || p.HasData(), maintained || p.UnderMaintenance
+		maintained = maintained || p.UnderMaintenance
 		stored += storedBytes(p)
 	}
 	slices.Sort(roles)
 	facts["addresses"], facts["roles"], facts["storedBytes"] = list(addresses), list(slices.Compact(roles)), stored
 	facts["underMaintenance"] = maintained
-	if draining, known := v.inProgress(m, processes); known {
-		facts["inProgress"], facts["hasData"] = draining, draining || hasData
-	}
 	if degraded := slices.ContainsFunc(processes, func(p *status.Process) bool { return p.Degraded != nil && *p.Degraded }); degraded ||
 		!slices.ContainsFunc(processes, func(p *status.Process) bool { return p.Degraded == nil }) {
 		facts["degraded"] = degraded

@@ -98,7 +98,7 @@ var Schema = expression.Schema{
 		{Name: "storedBytes", Type: expression.Int, Doc: "bytes of data on its storage servers"},
 		{Name: "excluded", Type: expression.Bool, Doc: "all of its processes are excluded"},
 		{Name: "exclusions", Type: expression.Strings, Doc: "the exclusions that cover its processes"},
-		{Name: "inProgress", Type: expression.Bool, Doc: "the cluster says that data is still on one of its processes that is excluded"},
+		{Name: "inProgress", Type: expression.Bool, Doc: "the cluster says that data of an exclusion is still at one of its IPs, also of a process that is gone"},
 		{Name: "empty", Type: expression.Bool, Doc: "all of its processes are excluded, and none has data by the cluster's list or by its roles"},
 		{Name: "notExcluded", Type: expression.String, Doc: "why it is not excluded now; empty: it is, when that is asked for"},
 		{Name: "notTolerant", Type: expression.String, Doc: "system.notTolerant; while the zone of all of its processes is under maintenance, without what is missing there; empty: the cluster stands that it is away"},

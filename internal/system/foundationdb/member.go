@@ -45,8 +45,9 @@ func podIP(m system.Member) string {
 	return m.Pod.IP
 }
 
+// anyExcluded reports whether anything is excluded, also of which no process is in the status.
 func (v *view) anyExcluded() bool {
-	return slices.ContainsFunc(v.Processes(), (*status.Process).IsExcluded)
+	return len(v.Exclusions()) > 0 || slices.ContainsFunc(v.Processes(), (*status.Process).IsExcluded)
 }
 
 // isDraining reports whether the process is excluded and still has data.

@@ -49,7 +49,23 @@ func (c *cluster) needed(v *view, member system.Member) string {
 	case len(processes) > 0 && !v.empty(member, processes):
 		return "it has a process in the status that is not empty"
 	}
-	return cmp.Or(c.notTolerant(v), v.maintained())
+	return cmp.Or(c.notTolerant(v), v.maintained(), v.unreleased(member, processes))
+}
+
+// unreleased says that an exclusion of a member without a process in the status is in progress, or may be; "": it is not, or the member has one. A log server that
+// the cluster controller does not see may still have commits that no other has.
+func (v *view) unreleased(member system.Member, processes []*status.Process) string {
+	switch draining, known := v.inProgress(member, processes); {
+	case len(processes) > 0:
+		return ""
+	case draining:
+		return "the list of exclusions in progress names an address at its IP"
+	case v.unlisted != "":
+		return "which exclusions are in progress is not known: " + v.unlisted
+	case !known:
+		return "the list of exclusions in progress names an address of no process in the status, and the IP of its pod is not known"
+	}
+	return ""
 }
 
 // maintained says that a zone is under maintenance: what is missing there is not made up for.

@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"usher.sh/usher/internal/eviction"
 	"usher.sh/usher/internal/system/foundationdb"
 	"usher.sh/usher/test/fdbsim"
@@ -139,5 +141,45 @@ func TestAProcessThatComesBackAtAnotherAddress(t *testing.T) {
 	sim.Advance(time.Minute)
 	if _, err := b.undo("p4", foundationdb.Exclude, job); err != nil || len(sim.Excluded()) != 0 {
 		t.Errorf("exclusions are left: %v %v", sim.Excluded(), err)
+	}
+}
+
+// The list is read of what is excluded and has left the status, too. While it names an address of a lost member, or is not known, that does not go: a log server that
+// is only out of sight has commits that no other has.
+func TestALostMemberWhoseExclusionIsInProgress(t *testing.T) {
+	for _, role := range []string{"foundationdb-storage", "foundationdb-log"} {
+		t.Run(role, func(t *testing.T) {
+			sim := fdbsim.New(6, 2)
+			b := newBench(t, simulated{sim}, 6, waits(0, 0, 2*time.Minute))
+			b.roles["p5"] = role
+			b.byHand("exclude no_wait locality_instance_id:p5")
+			sim.Kill("p5")
+			sim.Advance(20 * time.Second)
+			if facts := b.observeAll(b.at("p5", "10.0.0.15")).Members["p5"]; facts["reports"] != false || facts["inProgress"] != true || !sim.Draining("p5") {
+				t.Errorf("%v", facts)
+			}
+			b.pass(sim, 10*time.Minute)
+			evidence := b.observeAll(b.at("p5", "10.0.0.15"))
+			for _, test := range []struct {
+				inProgress string
+				known, is  bool
+				want       []string
+			}{
+				{"false", true, false, nil}, {"true", true, true, []string{"NotEmpty"}}, {"not known", false, false, []string{"NotEmpty"}},
+			} {
+				delete(evidence.Members["p5"], "inProgress")
+				if test.known {
+					evidence.Members["p5"]["inProgress"] = test.is
+				}
+				for _, v := range []eviction.Verdict{eviction.Judge(b.input(evidence, "p5")), eviction.JudgeReplace(b.input(evidence, "p5"))} {
+					if diff := cmp.Diff(test.want, reasons(v)); diff != "" {
+						t.Errorf("in progress: %s (-want +got):\n%s%+v", test.inProgress, diff, v.Blockers)
+					}
+					if len(test.want) > 0 && !strings.HasPrefix(v.Blockers[0].Remedy, "wait until the list of exclusions in progress names no address of it") {
+						t.Errorf("the remedy is %q", v.Blockers[0].Remedy)
+					}
+				}
+			}
+		})
 	}
 }
