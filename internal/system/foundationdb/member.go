@@ -50,6 +50,11 @@ func (v *view) anyExcluded() bool {
 	return len(v.Exclusions()) > 0 || slices.ContainsFunc(v.Processes(), (*status.Process).IsExcluded)
 }
 
+// coversAll reports whether exclusions that stand cover all of the processes, whether they are in the status or not.
+func (v *view) coversAll(processes []*status.Process) bool {
+	return !slices.ContainsFunc(processes, func(p *status.Process) bool { return len(v.ExclusionsOf(p)) == 0 })
+}
+
 // isDraining reports whether the process is excluded and still has data.
 func (v *view) isDraining(p *status.Process) bool { return slices.Contains(v.draining, p.HostPort()) }
 
@@ -121,9 +126,9 @@ func (c *cluster) unexcludable(v *view, id, role string, processes []*status.Pro
 		return "a process of it has just begun, and the status does not say yet which id and zone it has"
 	case returning != "":
 		return returning
-	case len(draining)+lost >= int(max(1, need-1)):
-		return fmt.Sprintf("others are on their way out, as many as %s redundancy allows at once: zones with exclusions in progress: %s; lost members of the role: %d",
-			v.Cluster.Configuration.Redundancy, orNone(draining), lost)
+	case len(draining)+len(lost) >= int(max(1, need-1)):
+		return fmt.Sprintf("others are on their way out, as many as %s redundancy allows at once: zones with exclusions in progress: %s; lost members of the role: %s",
+			v.Cluster.Configuration.Redundancy, orNone(draining), orNone(lost))
 	}
 	return v.zonesLack(processes, need)
 }

@@ -9,6 +9,7 @@ import (
 	"usher.sh/usher/api/v1alpha1"
 	"usher.sh/usher/internal/snapshot"
 	"usher.sh/usher/internal/system"
+	"usher.sh/usher/internal/system/foundationdb/status"
 )
 
 // roster is what is known of the members and of processes beside the status: the IPs of the members' pods, and since when what there was is not in the
@@ -16,8 +17,9 @@ import (
 // several goroutines at once.
 type roster struct {
 	mu      sync.Mutex
-	members []system.Member    // as they were last observed; nil: they never were
-	gone    map[string]absence // by the member's id
+	members []system.Member              // as they were last observed; nil: they never were
+	gone    map[string]absence           // by the member's id
+	emptied map[string][]*status.Process // by the member's id: those that were excluded and empty when they were last in a status, and are excluded still
 	holders holders
 	looked  time.Time // when a status was complete last
 }
@@ -52,13 +54,19 @@ func (r *roster) look(v *view, now time.Time) {
 		return
 	}
 	if gap := now.Sub(r.looked); gap < 0 || gap > longestGap {
-		r.gone = nil
+		r.gone, r.emptied = nil, nil
 		r.holders.restart(now)
 	}
 	r.looked = now
-	gone := map[string]absence{}
+	gone, emptied := map[string]absence{}, map[string][]*status.Process{}
 	for _, m := range r.members {
-		if len(v.processes(m)) > 0 || v.otherInstance(m) != "" {
+		processes := v.processes(m)
+		if were := r.emptied[m.ID]; v.empty(m, processes) {
+			emptied[m.ID] = processes
+		} else if len(processes) == 0 && len(were) > 0 && v.coversAll(were) {
+			emptied[m.ID] = were
+		}
+		if len(processes) > 0 || v.otherInstance(m) != "" {
 			continue
 		}
 		gone[m.ID] = absence{role: m.Role, since: now}
@@ -66,7 +74,7 @@ func (r *roster) look(v *view, now time.Time) {
 			gone[m.ID] = absence{role: m.Role, since: known.since}
 		}
 	}
-	r.gone = gone
+	r.gone, r.emptied = gone, emptied
 	r.holders.look(v, r.members, now)
 }
 
@@ -99,15 +107,16 @@ func (r *roster) missing(id string, now time.Time) time.Duration {
 	return max(0, now.Sub(known.since))
 }
 
-// others counts the other members of a role that have been without a process for the wait, and says which of them may be about to come back; "": none.
-func (r *roster) others(id, role string, wait time.Duration, now time.Time) (lost int, returning string) {
+// others are the other members of a role that have been without a process for the wait, and which of them may be about to come back; "": none. One that
+// went once it was emptied is not missed: its data is elsewhere.
+func (r *roster) others(id, role string, wait time.Duration, now time.Time) (lost []string, returning string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for other, known := range r.gone {
 		switch age := now.Sub(known.since); {
-		case other == id || known.role != role:
+		case other == id || known.role != role || len(r.emptied[other]) > 0:
 		case age >= wait:
-			lost++
+			lost = append(lost, other)
 		case returning == "" || other < returning:
 			returning = other
 		}
@@ -116,5 +125,6 @@ func (r *roster) others(id, role string, wait time.Duration, now time.Time) (los
 		age := now.Sub(r.gone[returning].since)
 		returning = fmt.Sprintf("%s of the same role has had no process in the status for %.0f s, and counts as lost after %.0f s", returning, age.Seconds(), wait.Seconds())
 	}
+	slices.Sort(lost)
 	return lost, returning
 }

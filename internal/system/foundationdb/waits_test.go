@@ -82,6 +82,46 @@ func TestWaitsForTheMissing(t *testing.T) {
 	}
 }
 
+// A member that has gone once it was emptied is not missed, for as long as its exclusion stands: others follow it before it is included.
+func TestTheEmptiedAreNotMissed(t *testing.T) {
+	for _, test := range []struct {
+		name     string
+		emptied  bool
+		included bool // by another client, while it is away
+		waits    string
+	}{
+		{"emptied", true, false, ""},
+		{"killed", false, false, "p6 of the same role has had no process"},
+		{"emptied and included", true, true, "p6 of the same role has had no process"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			sim := fdbsim.New(7, 2)
+			b := newBench(t, simulated{sim}, 7, waits(0, 0, 5*time.Minute))
+			if test.emptied {
+				if _, err := b.prepare("p6", foundationdb.Exclude, eviction.Job{}); err != nil {
+					t.Fatal(err)
+				}
+				b.pass(sim, 2*time.Minute)
+				if v := b.evict("p6"); v.Answer != eviction.Allowed {
+					t.Fatalf("%+v", v)
+				}
+			}
+			b.observe()
+			sim.Kill("p6")
+			sim.Advance(time.Minute)
+			b.observe()
+			if test.included {
+				b.byHand("include locality_instance_id:p6")
+			}
+			b.pass(sim, time.Minute)
+			_, err := b.prepare("p5", foundationdb.Exclude, eviction.Job{})
+			if (err == nil) != (test.waits == "") || err != nil && !strings.Contains(err.Error(), test.waits) {
+				t.Errorf("%v", err)
+			}
+		})
+	}
+}
+
 // A call whose answer is lost is known to be Usher's own by the process that has made it.
 func TestAnExclusionWhoseAnswerWasLost(t *testing.T) {
 	sim := fdbsim.New(5, 2)
