@@ -189,7 +189,7 @@ func (w *world) checkPodGoes(r *removal, pod *corev1.Pod) {
 	if w.readySince(pod, r.looked) {
 		w.fail("REPLACED", "pod %s is deleted, which is Ready on a node that reports", pod.Name)
 	}
-	if since, misses := w.safety.missed[pod.Name]; misses && time.Since(since) > maxAge+d.lag(w.roleOf(pod.Name)) {
+	if since, misses := w.safety.missed[pod.Name]; misses && since.Before(r.horizon.Add(-d.lag(w.roleOf(pod.Name)))) {
 		w.fail("REPLACED", "pod %s is deleted, and %s since %.3f", pod.Name, d.wouldMiss(pod.Name), since.Sub(w.begun).Seconds())
 	}
 	w.awaits[pod.Name] = awaited{q.UID, q.Status.Predecessor.StartTime.Time}
