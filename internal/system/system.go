@@ -111,6 +111,8 @@ type Member struct {
 	Pod *snapshot.Pod
 	// Address is the IP at which others reach it; "": that of its pod, or it is not known.
 	Address string
+	// Removed: its MemberSet has removed it, and nothing is left of it but what its system remembers.
+	Removed bool
 }
 
 // ErrTerminal is wrapped by errors of Prepare and Undo that will not go away by asking again: the system has refused, and

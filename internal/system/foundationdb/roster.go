@@ -25,8 +25,9 @@ type roster struct {
 }
 
 type absence struct {
-	role  string
-	since time.Time
+	role    string
+	since   time.Time
+	removed bool // by its MemberSet
 }
 
 // longestGap is how long no status may have been looked at, or none complete, while what is not in it counts as missing all the time.
@@ -69,10 +70,11 @@ func (r *roster) look(v *view, now time.Time) {
 		if len(processes) > 0 || v.otherInstance(m) != "" {
 			continue
 		}
-		gone[m.ID] = absence{role: m.Role, since: now}
+		since := now
 		if known, ok := r.gone[m.ID]; ok {
-			gone[m.ID] = absence{role: m.Role, since: known.since}
+			since = known.since
 		}
+		gone[m.ID] = absence{role: m.Role, since: since, removed: m.Removed}
 	}
 	r.gone, r.emptied = gone, emptied
 	r.holders.look(v, r.members, now)
@@ -108,13 +110,13 @@ func (r *roster) missing(id string, now time.Time) time.Duration {
 }
 
 // others are the other members of a role that have been without a process for the wait, and which of them may be about to come back; "": none. One that
-// went once it was emptied is not missed: its data is elsewhere.
+// went once it was emptied, or that its MemberSet has removed, is not missed: its data is elsewhere.
 func (r *roster) others(id, role string, wait time.Duration, now time.Time) (lost []string, returning string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for other, known := range r.gone {
 		switch age := now.Sub(known.since); {
-		case other == id || known.role != role || len(r.emptied[other]) > 0:
+		case other == id || known.role != role || known.removed || len(r.emptied[other]) > 0:
 		case age >= wait:
 			lost = append(lost, other)
 		case returning == "" || other < returning:

@@ -94,6 +94,7 @@ type bench struct {
 
 	// maintained: they are of a MemberSet that makes their pods anew with their claims, under maintenance.
 	maintained bool
+	removed    string // the id of a member that its set has removed
 
 	members []system.Member // as they were observed last
 }
@@ -179,7 +180,7 @@ func (b *bench) observe() *eviction.Evidence {
 	b.t.Helper()
 	var members []system.Member
 	for _, id := range b.ids {
-		members = append(members, system.Member{MemberRef: b.ref(id), Pod: b.pod(id)})
+		members = append(members, system.Member{MemberRef: b.ref(id), Pod: b.pod(id), Removed: id == b.removed})
 	}
 	b.members = members
 	evidence, err := b.system.Observe(b.t.Context(), members)
