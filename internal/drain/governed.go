@@ -68,9 +68,11 @@ func (d *decider) judgeGoverned(s PodStatus) PodStatus {
 	return s
 }
 
-// limitAsked ends the hold of a governed pod, which its responder evicts under its budgets.
+// limitAsked ends the hold of a governed pod, which its responder evicts under its budgets. One that stays is never evicted: no budget holds it.
+// Where policies cannot be read, any governed pod may be one.
 func (d *decider) limitAsked(s *PodStatus, own *snapshot.Request) {
-	if !d.limited(s.Pod) {
+	_, unread := d.Cluster.Gap(policies)
+	if !d.limited(s.Pod) || d.loads(s.Pod) || unread {
 		return
 	}
 	ref, found := d.budgetsAllow(s.Pod)
