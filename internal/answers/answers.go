@@ -26,5 +26,6 @@ type Answer struct {
 	Code       Code
 	Message    string        // the server's words
 	RetryAfter time.Duration // what the server asked for, or when what was held back is due; 0 if nothing
+	Admission  bool          // RefusedForNow: a webhook has said so
 	Vanishing  bool          // permits: the policy in which it was to be written is being deleted, and would take it along
 }

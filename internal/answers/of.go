@@ -27,7 +27,10 @@ func Of(err error) Answer {
 		return Answer{Code: Unavailable, Message: text.Line(err.Error())}
 	}
 	status := said.Status()
-	return Answer{Code: codeOf(status), Message: text.Line(wordsOf(status)), RetryAfter: retryAfter(status)}
+	code := codeOf(status)
+	return Answer{
+		Code: code, Message: text.Line(wordsOf(status)), RetryAfter: retryAfter(status), Admission: code == RefusedForNow && deniedByAdmission(status.Message),
+	}
 }
 
 // codeOf reads the answer of an apiserver. The order matters: a webhook may deny with

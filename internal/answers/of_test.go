@@ -60,7 +60,7 @@ func TestOf(t *testing.T) {
 		},
 		"a webhook's 429": {
 			after(said(429, metav1.StatusReasonTooManyRequests, `admission webhook "g" denied the request: wait`), 7),
-			Answer{Code: RefusedForNow, Message: `admission webhook "g" denied the request: wait`, RetryAfter: 7 * time.Second},
+			Answer{Code: RefusedForNow, Message: `admission webhook "g" denied the request: wait`, RetryAfter: 7 * time.Second, Admission: true},
 		},
 		"a budget out of bounds": {
 			said(403, metav1.StatusReasonForbidden, `poddisruptionbudget.policy "web" is forbidden: pdb disruptions allowed is negative`, budgetCause("negative")),

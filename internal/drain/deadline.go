@@ -141,18 +141,21 @@ func (d *decider) shortenGrace(p *snapshot.Pod) {
 
 // pastBudget reports whether the pod may now be deleted past what holds it.
 func (d *decider) pastBudget(s *PodStatus) bool {
-	return d.schedule.passed(phaseLast) && d.passable(s.Blockers) && d.deletionTurn(s.Pod)
+	return d.schedule.passed(phaseLast) && d.passable(s) && d.deletionTurn(s.Pod)
 }
 
 // passable reports whether a pod that is held so is deleted in the end. Only what
 // protects availability is passed over, and only if the operator said so; objections,
-// admission and missing rights stand.
-func (d *decider) passable(blockers []Blocker) bool {
+// admission and missing rights stand. A webhook that has refused the last eviction, with whatever code, may not be asked about a deletion.
+func (d *decider) passable(s *PodStatus) bool {
 	if d.req.AtDeadline != AtDeadlineDelete || d.req.Deadline.IsZero() {
 		return false
 	}
-	for i := range blockers {
-		switch blockers[i].Reason { // every other reason stands
+	if t := d.led.tries[tryKey{Evict, s.Pod.UID}]; t != nil && (t.answer.Admission || t.answer.Code == answers.Denied) {
+		return false
+	}
+	for i := range s.Blockers {
+		switch s.Blockers[i].Reason { // every other reason stands
 		case BudgetExhausted, BudgetNeverAllows, BudgetNotObserved, TwoBudgets, EarlierWave,
 			SurgeStarting, ReplacementPending, RolloutUnderway, ServerAskedToWait, ChangedMeanwhile:
 		default:

@@ -1,6 +1,7 @@
 package drain_test
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -299,6 +300,24 @@ func TestWhatDeletionRespects(t *testing.T) {
 			if c.answer != "" && want != nil {
 				want = []string{"delete db in 1s"}
 			}
+			same(t, "deletions", want, evictions(s.last))
+		})
+	}
+}
+
+// A webhook may refuse evictions only, and with the code by which a server asks to wait: what it has refused is not deleted past a budget either.
+func TestWhatAdmissionRefusesIsNotDeletedAtTheDeadline(t *testing.T) {
+	for admission, want := range map[bool][]string{true: nil, false: {"delete db in 1s"}} {
+		t.Run(fmt.Sprint(admission), func(t *testing.T) {
+			end := start.Add(109 * time.Second)
+			req := deleting(asked(force))
+			req.Deadline = start.Add(2 * time.Minute)
+			s := tell(t, req, node("a", ours), deadSet("db", "a"), budget("db", 1, 0, 1, minAvailable("0")))
+			s.expect("evict db")
+			s.say("evict db", answers.Answer{Code: answers.RefusedForNow, Admission: admission, RetryAfter: time.Second})
+			s.now = end
+			s.then(900*time.Millisecond, node("a", drainedBy(me, end)), budget("db", 1, 1, 1, minAvailable("1")))
+			s.decide()
 			same(t, "deletions", want, evictions(s.last))
 		})
 	}

@@ -370,7 +370,7 @@ func (d *decider) count(s PodStatus, t *target) {
 		}
 		return
 	}
-	deletes := d.passable(s.Blockers)
+	deletes := d.passable(&s)
 	t.deletes = t.deletes || deletes
 	if deletes || !stuck(s.Blockers) {
 		d.pending = true
