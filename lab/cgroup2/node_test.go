@@ -14,6 +14,9 @@ import (
 // counts it, and killed, which the kubelet sees.
 func TestRealKubelet(t *testing.T) {
 	t.Parallel()
+	if testing.Short() {
+		t.Skip("it takes minutes: make test-all runs it")
+	}
 	if !kernel.Inside(t, prepareNode(t)) {
 		return
 	}

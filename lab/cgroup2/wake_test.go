@@ -95,6 +95,9 @@ func TestWokenByEvents(t *testing.T) {
 // TestWokenSeldomByWhoIsAtItsLimit: a pod that reads more than its limit holds makes events without end, and is no trouble.
 func TestWokenSeldomByWhoIsAtItsLimit(t *testing.T) {
 	t.Parallel()
+	if testing.Short() {
+		t.Skip("it takes minutes: make test-all runs it")
+	}
 	if !kernel.Inside(t) {
 		return
 	}

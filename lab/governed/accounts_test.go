@@ -47,6 +47,9 @@ func TestStolenTokens(t *testing.T) {
 		"Kubernetes' requests": nil,
 		"Usher's requests":     {testlab.WithoutEvictionRequestAPI()},
 	} {
+		if testing.Short() && options != nil {
+			continue
+		}
 		t.Run(name, func(t *testing.T) {
 			limited(t, testlab.Start(t, options...), options == nil && binaries.Chosen().EvictionRequestAPI)
 		})

@@ -20,6 +20,9 @@ import (
 // the member's data is elsewhere, and the member gets data again once it is back.
 func TestFoundationDB(t *testing.T) {
 	t.Parallel()
+	if testing.Short() {
+		t.Skip("it takes minutes: make test-all runs it")
+	}
 	cluster := fdbreal.Start(t, 5, "double ssd")
 	cluster.Write("before", 200)
 	h := emptyHouse(t, testlab.Start(t))

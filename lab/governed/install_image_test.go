@@ -19,6 +19,9 @@ import (
 // has a pod that is governed refused by the managers' pods.
 func TestInstallFromImage(t *testing.T) {
 	t.Parallel()
+	if testing.Short() {
+		t.Skip("it takes minutes: make test-all runs it")
+	}
 	const name = "localhost/usher:lab"
 	l := testlab.Start(t)
 	archive := filepath.Join(t.TempDir(), "usher-image.tar")

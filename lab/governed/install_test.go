@@ -79,6 +79,9 @@ func TestInstall(t *testing.T) {
 		"without the eviction request API": {testlab.WithoutEvictionRequestAPI()},
 	} {
 		served := options == nil && binaries.Chosen().EvictionRequestAPI
+		if testing.Short() && options != nil {
+			continue
+		}
 		t.Run(name, func(t *testing.T) { installAndRemove(t, testlab.Start(t, options...), served) })
 	}
 }

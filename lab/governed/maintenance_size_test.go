@@ -15,6 +15,9 @@ import (
 // of which etcd takes 1.5 MiB: the apiserver drops that where it does not fit.
 func TestLargestStatusOfAMaintenance(t *testing.T) {
 	t.Parallel()
+	if testing.Short() {
+		t.Skip("it takes minutes: make test-all runs it")
+	}
 	r := newRecorder(t)
 	m := &v1alpha1.NodeMaintenance{
 		ObjectMeta: metav1.ObjectMeta{Name: "largest"},

@@ -25,6 +25,9 @@ import (
 // TestCertificatesFromADirectory: with certificates from a directory the manager makes none of its own, and takes renewed ones over.
 func TestCertificatesFromADirectory(t *testing.T) {
 	t.Parallel()
+	if testing.Short() {
+		t.Skip("it takes minutes: make test-all runs it")
+	}
 	dir := t.TempDir()
 	authority := issue(t, dir)
 	h := emptyHouse(t, testlab.Start(t))

@@ -73,6 +73,9 @@ func (h *house) metrics(t *testing.T, replica int) string {
 // Where Kubernetes does not serve eviction requests, those that Usher brings do the same.
 func TestManagerOnAClusterWithoutEvictionRequests(t *testing.T) {
 	t.Parallel()
+	if testing.Short() {
+		t.Skip("it takes minutes: make test-all runs it")
+	}
 	h := newHouse(t, 1, testlab.WithoutEvictionRequestAPI())
 	namespace, system := h.lab.Namespace(t), newSystem(t)
 	node, pod := h.members(t, namespace, 3)

@@ -14,6 +14,9 @@ import (
 
 // TestWithoutAnAPIServer brings a node below a hard threshold while the apiserver cannot be asked.
 func TestWithoutAnAPIServer(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it takes minutes: make test-all runs it")
+	}
 	l := testlab.Start(t)
 	s := storm{
 		name: "alone", node: join.Options{Count: 1, Memory: resource.MustParse("600Mi")}, thresholds: hardMemory(250),

@@ -24,6 +24,9 @@ const agentsMemory = 300 * mib
 
 // TestAgentsInPods runs the agents as usher install --agent does, on nodes whose kubelets have different cgroup roots.
 func TestAgentsInPods(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it takes minutes: make test-all runs it")
+	}
 	l := testlab.Start(t)
 	archive, program := l.UsherImage(t)
 	s := storm{

@@ -52,7 +52,7 @@ spec:
 // is lost for good; its pods get another template, and its members other claims, and a node is drained.
 func TestMemberSet(t *testing.T) {
 	if longer() == 0 {
-		t.Skip("SKIPPED, long runs only: managers as pods, six nodes, and four minutes")
+		t.Skip("it takes minutes: make test-all runs it")
 	}
 	l := testlab.Get(t)
 	archive, program := l.UsherImage(t)

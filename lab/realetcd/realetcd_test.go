@@ -25,7 +25,9 @@ func TestRealEtcd(t *testing.T) {
 	archive, program := l.UsherImage(t)
 	nodes := startNodes(t, l, archive)
 	var with, without, budgetWith, budgetWithout figures
-	t.Run("kubectl alone", func(t *testing.T) { without = alone(t, startEtcd(t, l, apart(true)), nodes, "without") })
+	if !testing.Short() {
+		t.Run("kubectl alone", func(t *testing.T) { without = alone(t, startEtcd(t, l, apart(true)), nodes, "without") })
+	}
 	if *budget {
 		t.Run("kubectl alone, with a budget", func(t *testing.T) {
 			e := startEtcd(t, l, apart(true))
@@ -48,7 +50,9 @@ func TestRealEtcd(t *testing.T) {
 	t.Run("evictions are answered by pods", func(t *testing.T) { testAnswers(t, e) })
 	t.Run("rollout restart", func(t *testing.T) { rolloutRestart(t, e) })
 	t.Run("usher drain", func(t *testing.T) { ownDrain(t, u, e, nodes) })
-	t.Log(pauses(with, without))
+	if !testing.Short() {
+		t.Log(pauses(with, without))
+	}
 	if *budget {
 		t.Log("with a budget: " + pauses(budgetWith, budgetWithout))
 	}

@@ -20,7 +20,7 @@ import (
 // what comes of that.
 func TestStatefulSet(t *testing.T) {
 	if longer() == 0 {
-		t.Skip("SKIPPED, long runs only: six nodes, and some minutes")
+		t.Skip("it takes minutes: make test-all runs it")
 	}
 	l := testlab.Get(t)
 	binary := image.File{From: l.Binary(t, "etcd"), To: "/etcd"}
