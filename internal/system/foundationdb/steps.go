@@ -198,12 +198,9 @@ func (c *cluster) include(ctx context.Context, v *view, step eviction.Preparatio
 	if problem := v.Problem(); problem != "" {
 		return eviction.Undone{}, errors.New(problem)
 	}
-	if !step.Job.Own() {
-		return eviction.Undone{Done: true, Left: left(v.exclusionsOf(v.processes(c.roster.member(step.Member))))}, nil
-	}
-	own := v.standing(step.Job)
+	own, others := c.standingOf(v, step)
 	if len(own) == 0 {
-		return eviction.Undone{Done: true}, nil
+		return eviction.Undone{Done: true, Left: left(others)}, nil
 	}
 	if why := v.Unsettled(c.waits.include.Seconds()); why != "" {
 		left := c.waits.include.Seconds() - *v.Cluster.Recovery.Since
@@ -218,6 +215,27 @@ func (c *cluster) include(ctx context.Context, v *view, step eviction.Preparatio
 		err = out.failed()
 	}
 	return eviction.Undone{}, err
+}
+
+// standingOf are the exclusions on the list that a step has begun, and those of its member that may be another client's. Where the answer to the call that
+// began them was lost, and the member went before it was asked for again, only the process that made the call knows.
+func (c *cluster) standingOf(v *view, step eviction.Preparation) (own, others []string) {
+	if step.Job.Own() {
+		return v.standing(step.Job), nil
+	}
+	others = v.exclusionsOf(v.processes(c.roster.member(step.Member)))
+	if step.Job.ID != "" {
+		return nil, others
+	}
+	if byID := excludedByID + step.Member.ID; !slices.Contains(others, byID) && slices.Contains(v.Exclusions(), byID) { // its process may be away
+		others = append(others, byID)
+	}
+	for _, entry := range others {
+		if c.hasBegun([]string{entry}) {
+			own = append(own, entry)
+		}
+	}
+	return own, without(others, own)
 }
 
 // left says what stays of exclusions that may be another client's; "": nothing.

@@ -146,6 +146,36 @@ func TestAnExclusionWhoseAnswerWasLost(t *testing.T) {
 	}
 }
 
+// A member may go before its exclusion, whose answer was lost, was asked for again: the process that has made the call takes it back, another one says that it stays.
+func TestAnExclusionWhoseAnswerWasLostIsTakenBack(t *testing.T) {
+	for _, away := range []bool{false, true} {
+		sim := fdbsim.New(5, 2)
+		b := newBench(t, simulated{sim}, 5, waits(0, 0, time.Minute))
+		sim.LoseAnswers(true)
+		if _, err := b.prepare("p5", foundationdb.Exclude, eviction.Job{}); err == nil {
+			t.Error("its answer was not lost")
+		}
+		sim.LoseAnswers(false)
+		b.pass(sim, 5*time.Minute)
+		if away {
+			sim.Kill("p5")
+			b.pass(sim, 5*time.Minute)
+		}
+		other := newBench(t, simulated{sim}, 5, waits(0, 0, time.Minute))
+		undone, err := other.undo("p5", foundationdb.Exclude, eviction.Job{})
+		if want := "include locality_instance_id:p5"; err != nil || !undone.Done || !strings.Contains(undone.Left, want) {
+			t.Errorf("away %t: another process: %+v %v", away, undone, err)
+		}
+		b.until("it is included", func() bool {
+			undone, err := b.undo("p5", foundationdb.Exclude, eviction.Job{})
+			return err == nil && undone == eviction.Undone{Done: true}
+		})
+		if out, err := sim.Run(t.Context(), sim.ClusterFile(), "exclude"); err != nil || strings.Contains(out.Out, "p5") {
+			t.Errorf("away %t: %s %v", away, out.Out, err)
+		}
+	}
+}
+
 // What was refused, another client may exclude later.
 func TestAnExclusionThatWasRefused(t *testing.T) {
 	sim := fdbsim.New(5, 2)
