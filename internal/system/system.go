@@ -228,6 +228,8 @@ type References struct {
 
 // Access is what a policy's spec refers to, resolved.
 type Access struct {
+	// Namespace is that of the policy. What all share is handed out by it.
+	Namespace string
 	// Endpoints are the URLs that References.Access has or its Service stands for; none where it is nil.
 	Endpoints []string
 	// TLS is the client's configuration, nil for the default.

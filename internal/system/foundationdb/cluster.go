@@ -51,7 +51,7 @@ type waits struct{ exclude, include, missing time.Duration }
 
 // Open makes a System that asks the cluster through fdbcli.
 func Open(spec *v1alpha1.System, access system.Access) (system.System, error) {
-	return Over(program{access.FDBCLI}, time.Now, spec, access)
+	return Over(program{access.FDBCLI, access.Namespace}, time.Now, spec, access)
 }
 
 // Over makes a System that asks through any CLI.

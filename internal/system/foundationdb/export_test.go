@@ -4,7 +4,7 @@ package foundationdb
 const InProgress = inProgress
 
 // Program is fdbcli at a path.
-func Program(path string) CLI { return program{path} }
+func Program(path string) CLI { return program{path, "db"} }
 
 // Failed is what a command has failed with.
 func (o Output) Failed() error { return o.failed() }

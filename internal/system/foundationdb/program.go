@@ -12,6 +12,8 @@ import (
 	"path/filepath"
 	"strconv"
 	"time"
+
+	"usher.sh/usher/internal/share"
 )
 
 const (
@@ -38,16 +40,19 @@ func numbers(n int) chan int {
 	return free
 }
 
-// program is fdbcli at a path. Each run has a process group, a directory and a cluster file of its own, and no environment.
-type program struct{ path string }
+// each lets a namespace have one of the runs at a time, so that clusters that do not answer hold up those of their own namespace alone.
+var each = share.New(1)
+
+// program is fdbcli at a path, run for a namespace. Each run has a process group, a directory and a cluster file of its own, and no environment.
+type program struct{ path, namespace string }
 
 // Run implements CLI. The command is one argument of the program; nothing takes it to pieces but fdbcli itself.
 func (p program) Run(ctx context.Context, clusterFile, command string) (Output, error) {
-	slot, err := enter(ctx)
+	slot, leave, err := p.enter(ctx)
 	if err != nil {
 		return Output{}, err
 	}
-	defer func() { slots <- slot }()
+	defer leave()
 	dir, err := directory(slot)
 	if err != nil {
 		return Output{}, fmt.Errorf("running fdbcli: %w", err)
@@ -65,13 +70,18 @@ func (p program) Run(ctx context.Context, clusterFile, command string) (Output, 
 	return out, err
 }
 
-// enter waits until one more may run, and returns its number.
-func enter(ctx context.Context) (slot int, err error) {
+// enter waits until one more may run, and returns its number. Those that wait, one of each namespace, go in turn.
+func (p program) enter(ctx context.Context) (slot int, leave func(), err error) {
+	release, err := each.Take(ctx, p.namespace)
+	if err != nil {
+		return 0, nil, fmt.Errorf("waiting for a run of fdbcli to end: %w", err)
+	}
 	select {
 	case slot = <-slots:
-		return slot, nil
+		return slot, func() { slots <- slot; release() }, nil
 	case <-ctx.Done():
-		return 0, fmt.Errorf("waiting for one of %d runs of fdbcli to end: %w", maxRuns, context.Cause(ctx))
+		release()
+		return 0, nil, fmt.Errorf("waiting for one of %d runs of fdbcli to end: %w", maxRuns, context.Cause(ctx))
 	}
 }
 
@@ -104,11 +114,11 @@ func leftBehind(path string) (string, error) {
 
 // Version implements CLI.
 func (p program) Version(ctx context.Context) (string, error) {
-	slot, err := enter(ctx)
+	_, leave, err := p.enter(ctx)
 	if err != nil {
 		return "", err
 	}
-	defer func() { slots <- slot }()
+	defer leave()
 	out, err := p.run(ctx, os.TempDir(), "--version")
 	if err != nil {
 		return "", err

@@ -20,7 +20,7 @@ func script(t *testing.T, text string) program {
 	if err := os.WriteFile(path, []byte("#!/bin/sh\n"+text+"\n"), 0o700); err != nil { //nolint:gosec // it is to be run
 		t.Fatal(err)
 	}
-	return program{path}
+	return program{path, "db"}
 }
 
 func TestRunsOfFDBCLI(t *testing.T) {
@@ -64,7 +64,7 @@ func TestRunsOfFDBCLI(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if _, err := (program{"/nowhere/fdbcli"}).Run(t.Context(), "", "status"); err == nil || !strings.Contains(err.Error(), "running fdbcli: ") {
+	if _, err := (program{path: "/nowhere/fdbcli"}).Run(t.Context(), "", "status"); err == nil || !strings.Contains(err.Error(), "running fdbcli: ") {
 		t.Errorf("a program that is not there: %v", err)
 	}
 	if _, err := (program{}).Run(t.Context(), "", "status"); err == nil || !strings.Contains(err.Error(), "give it the program's path with --fdbcli") {
@@ -72,7 +72,7 @@ func TestRunsOfFDBCLI(t *testing.T) {
 	}
 }
 
-// So many run at a time, whoever asks. Another waits until one has ended, or as long as it may.
+// So many run at a time, whoever asks, one of each namespace. Another waits until one has ended, or as long as it may.
 func TestRunsAtATime(t *testing.T) {
 	dir := t.TempDir()
 	pipe := func(i int) string { return filepath.Join(dir, strconv.Itoa(i)) }
@@ -82,6 +82,7 @@ func TestRunsAtATime(t *testing.T) {
 			t.Fatal(err)
 		}
 		fdbcli := script(t, "echo > "+pipe(i)+"; read -r go < "+pipe(i)+"; echo done")
+		fdbcli.namespace = strconv.Itoa(i)
 		go func() {
 			_, err := fdbcli.Run(t.Context(), "", "status")
 			done <- err
@@ -93,10 +94,17 @@ func TestRunsAtATime(t *testing.T) {
 	quick := script(t, "echo done")
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := quick.Run(ctx, "", "status"); err == nil || err.Error() != "waiting for one of 2 runs of fdbcli to end: context canceled" {
+	if _, err := quick.Run(ctx, "", "status"); err == nil || !strings.HasPrefix(err.Error(), "waiting for ") {
 		t.Errorf("a third runs: %v", err)
 	}
 	for i := range maxRuns {
+		if i == 1 {
+			quick.namespace = "1"
+			want := "waiting for a run of fdbcli to end: namespace 1 has 1 under way already, as many as it may: context canceled"
+			if _, err := quick.Run(ctx, "", "status"); err == nil || err.Error() != want {
+				t.Errorf("a second of its namespace runs: %v", err)
+			}
+		}
 		if err := os.WriteFile(pipe(i), []byte("go\n"), 0o600); err != nil {
 			t.Fatal(err)
 		}
