@@ -82,31 +82,7 @@ func (d *decision) equip(g *group, m *v1alpha1.SetMember) bool {
 			has = false
 		}
 	}
-	for i := range g.claims {
-		name := claimName(g.claims[i].Name, m.ID)
-		place := at(d.claims, name)
-		switch {
-		case place < 0 && d.Kind.Lists && d.began(m) && !slices.Contains(m.Shape.Claims, g.claims[i].Name):
-			d.block(claimAdded(name, m.ID, d.Set))
-			has = false
-		case place < 0 && d.Kind.Lists && d.began(m):
-			d.block(claimMissing(name, m.ID, d.Set, d.status.Formed != nil))
-			has = false
-		case place < 0 && d.Kind.Lists && d.status.Formed != nil && d.listUnread() != "":
-			d.block(listNotKnown(d.listUnread()))
-			has = false
-		case place < 0:
-			d.act(Action{Kind: MakeClaim, Member: m.ID, Claim: d.newClaim(&g.claims[i], m)})
-			has = false
-		case !d.Claims[place].Ours:
-			d.block(notOurs("claim", name, d.Set))
-			has = false
-		case d.Claims[place].Terminating:
-			d.block(claimTerminates(name, d.Set.Namespace))
-			has = false
-		}
-	}
-	return has
+	return d.equipClaims(g, m) && has
 }
 
 // firstEquipped reports whether all that form the system have their claims. None starts before: a quorum may form it without the others, and a claim that is missing
@@ -114,7 +90,7 @@ func (d *decision) equip(g *group, m *v1alpha1.SetMember) bool {
 func (d *decision) firstEquipped() bool {
 	return !slices.ContainsFunc(d.status.Members, func(m v1alpha1.SetMember) bool {
 		g := d.group(m.Group)
-		return m.First && g != nil && slices.ContainsFunc(g.claims, func(c claimTemplate) bool { return at(d.claims, claimName(c.Name, m.ID)) < 0 })
+		return m.First && g != nil && slices.ContainsFunc(m.Shape.Claims, func(template string) bool { return at(d.claims, claimName(template, m.ID)) < 0 })
 	})
 }
 

@@ -66,8 +66,7 @@ func (d *decision) newPod(g *group, m *v1alpha1.SetMember) *corev1.Pod {
 		pod.Annotations[v1alpha1.EmptyConfigurationAnnotation] = why
 	}
 	pod.Spec.Hostname, pod.Spec.NodeSelector = m.ID, maps.Clone(m.Shape.NodeSelector) // its volume is where that let it be
-	for i := range g.claims {
-		name := g.claims[i].Name
+	for _, name := range m.Shape.Claims {
 		pod.Spec.Volumes = slices.DeleteFunc(pod.Spec.Volumes, func(v corev1.Volume) bool { return v.Name == name })
 		pod.Spec.Volumes = append(pod.Spec.Volumes, corev1.Volume{Name: name, VolumeSource: corev1.VolumeSource{
 			PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: claimName(name, m.ID)},

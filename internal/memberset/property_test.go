@@ -119,7 +119,7 @@ func (w *world) happen(t *rapid.T) {
 
 func (w *world) respecify(t *rapid.T) {
 	g := &w.in.Set.Spec.Groups[0]
-	switch rapid.IntRange(0, 3).Draw(t, "changed") {
+	switch rapid.IntRange(0, 4).Draw(t, "changed") {
 	case 0:
 		image := rapid.SampledFrom([]string{"etcd", "etcd:2", "etcd:3"}).Draw(t, "image")
 		g.Template.Raw = []byte(`{"metadata":{"labels":{"app":"kv"}},"spec":{"containers":[{"name":"etcd","image":"` + image + `"}]}}`)
@@ -132,6 +132,10 @@ func (w *world) respecify(t *rapid.T) {
 	case 3:
 		if w.in.Set.Status.Formed != nil {
 			w.in.Set.Spec.IDPrefix = rapid.SampledFrom([]string{"", "a"}).Draw(t, "prefix")
+		}
+	case 4: // of a list whose majority is lost it would have to be set back
+		if w.in.Set.Status.Formed != nil && !w.in.Kind.Lists {
+			g.VolumeClaimTemplates[0].Name = rapid.SampledFrom([]string{"data", "wal"}).Draw(t, "claim")
 		}
 	}
 }

@@ -128,21 +128,3 @@ func TestHad(t *testing.T) {
 		}
 	}
 }
-
-// A claim that its group got after a member was made is not made for it, empty: the member is replaced by one that has it.
-func TestAClaimThatIsAdded(t *testing.T) {
-	w := formed(t, listing, 3)
-	g := &w.in.Set.Spec.Groups[0]
-	g.VolumeClaimTemplates = append(g.VolumeClaimTemplates, g.VolumeClaimTemplates[0])
-	g.VolumeClaimTemplates[1].Name = "wal"
-	r := w.step(-1)
-	for i := range r.Actions {
-		if r.Actions[i].Kind == MakeClaim {
-			t.Errorf("claim %s is made for a member that has voted", r.Actions[i].Claim.Name)
-		}
-	}
-	want := "claim wal-kv-member-1 is none that member kv-member-1 was made with, and is not made for it: the member is replaced by one that has it"
-	if !slices.ContainsFunc(r.Status.Blockers, func(b v1alpha1.ReplacementBlocker) bool { return b.Message == want }) {
-		t.Errorf("it waits for %+v", r.Status.Blockers)
-	}
-}

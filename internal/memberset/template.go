@@ -30,6 +30,15 @@ type claimTemplate struct {
 	hash string
 }
 
+// claim is the group's claim template of a name; nil: it has none.
+func (g *group) claim(name string) *claimTemplate {
+	at := slices.IndexFunc(g.claims, func(t claimTemplate) bool { return t.Name == name })
+	if at < 0 {
+		return nil
+	}
+	return &g.claims[at]
+}
+
 // groupsOf reads the templates of a set. What cannot be read is a blocker.
 func groupsOf(set *v1alpha1.MemberSet, kind *Kind) (groups []group, blockers []Blocker) {
 	for i := range set.Spec.Groups {

@@ -297,13 +297,6 @@ func claimMissing(name, id string, set *v1alpha1.MemberSet, formed bool) Blocker
 	return b
 }
 
-func claimAdded(name, id string, set *v1alpha1.MemberSet) Blocker {
-	return Blocker{
-		Reason: ClaimMissing, Message: fmt.Sprintf("claim %s is none that member %s was made with, and is not made for it: the member is replaced by one that has it", name, id),
-		Remedy: fmt.Sprintf("wait until it is; what that waits for: kubectl get replacementrequests -n %s", set.Namespace),
-	}
-}
-
 func policyTerminates(set *v1alpha1.MemberSet) Blocker {
 	return Blocker{
 		Reason: PolicyTerminates, Message: fmt.Sprintf("EvictionPolicy %s is being deleted, and is made anew once it is gone", set.Name),

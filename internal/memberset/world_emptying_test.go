@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"usher.sh/usher/api/v1alpha1"
 )
 
@@ -123,5 +125,18 @@ func (w *world) checkExcluded() {
 func (w *world) checkEmpty(id string) {
 	if disk := w.disks[id]; w.in.Kind.Empties && w.runs(id) && (w.mute || !disk.empty()) {
 		w.fail("the pod of %s goes, which is not known to be empty: %+v", id, *disk)
+	}
+}
+
+// checkClaims fails where a pod is made without a claim that its member has, on which its data is.
+func (w *world) checkClaims(pod *corev1.Pod) {
+	for i := range w.in.Claims {
+		c := &w.in.Claims[i]
+		mounts := func(v corev1.Volume) bool {
+			return v.PersistentVolumeClaim != nil && v.PersistentVolumeClaim.ClaimName == c.Name
+		}
+		if c.Member == pod.Name && !slices.ContainsFunc(pod.Spec.Volumes, mounts) {
+			w.fail("pod %s is made without claim %s", pod.Name, c.Name)
+		}
 	}
 }

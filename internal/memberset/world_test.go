@@ -256,6 +256,7 @@ func (w *world) makePod(a *Action) {
 	if env := a.Pod.Spec.Containers[0].Env; w.in.Kind.Lists && (env[0].Value == "new") == w.begun {
 		w.fail("pod %s starts with %v, and the system is formed: %t", a.Pod.Name, env, w.begun)
 	}
+	w.checkClaims(a.Pod)
 	w.in.Pods = append(w.in.Pods, Pod{
 		Object: Object{Name: a.Pod.Name, Member: a.Member, UID: w.uid(), Ours: true}, Version: "1", Made: a.Pod.Annotations[TemplateHashAnnotation],
 		Labels: a.Pod.Labels, Annotations: a.Pod.Annotations, Spec: &a.Pod.Spec, OnEviction: a.Pod.Annotations[v1alpha1.OnEvictionAnnotation],
