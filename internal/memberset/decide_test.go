@@ -200,17 +200,6 @@ func TestWhatRemainsOfAnEarlierSet(t *testing.T) {
 	}
 }
 
-func TestNumberOf(t *testing.T) {
-	for id, want := range map[string]int64{
-		"kv-member-7": 7, "kv-member-07": 0, "kv-member--7": 0, "kv-other-7": 0, "kv-member-1073741824": 1 << 30, "kv-member-1073741825": 0,
-		"kv-member-9223372036854775807": 0,
-	} {
-		if got := numberOf("kv", "member", id); got != want {
-			t.Errorf("%s has the number %d, want %d", id, got, want)
-		}
-	}
-}
-
 func TestWhoGoesFirst(t *testing.T) {
 	for name, test := range map[string]struct {
 		given func(w *world)

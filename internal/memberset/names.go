@@ -21,8 +21,12 @@ func (d *decision) idOf(group string, number int64) string {
 	return id
 }
 
-// highestNumber is the highest that is counted on from: whoever makes an object can name one that leaves none after it.
-const highestNumber = 1 << 30
+// highestNumber is the highest that a member gets: with the longest prefix, name of a set and name of a group an id has 63 characters. highestOfOthers is the highest
+// that is counted on from where something else than the set's status has it: whoever makes an object can name any, which must not leave none after it.
+const (
+	highestNumber   = 99_999_999
+	highestOfOthers = highestNumber / 2
+)
 
 // numberOf is the number in the id of a member of a group, whatever its prefix, up to highestNumber; 0: it is none of it.
 func numberOf(set, group, id string) int64 {
@@ -50,17 +54,43 @@ func Had(set *v1alpha1.MemberSet, id string) bool {
 // claimName is that of a member's claim.
 func claimName(template, id string) string { return template + "-" + id }
 
-// lastNumber is the highest number that anything remembers of a group.
-func (d *decision) lastNumber(g *group) int64 {
-	var last int64
-	note := func(id string) { last = max(last, numberOf(d.Set.Name, g.Name, id)) }
+// numbers are those that something remembers of a group: none is given twice.
+type numbers struct {
+	last   int64
+	beyond map[int64]bool // those above highestOfOthers that others than the set's status have; nil: none
+}
+
+// next is the lowest number after the last that nothing remembers.
+func (n *numbers) next() int64 {
+	n.last++
+	for n.beyond[n.last] {
+		n.last++
+	}
+	return n.last
+}
+
+func (n *numbers) note(number int64) {
+	if number <= highestOfOthers {
+		n.last = max(n.last, number)
+		return
+	}
+	if n.beyond == nil {
+		n.beyond = map[int64]bool{}
+	}
+	n.beyond[number] = true
+}
+
+// numbersOf are those that anything remembers of a group. What says of itself that it is the set's is none of its status: who makes a claim writes that too.
+func (d *decision) numbersOf(g *group) numbers {
+	var all numbers
+	note := func(id string) { all.note(numberOf(d.Set.Name, g.Name, id)) }
 	for i := range d.Set.Status.Groups {
 		if s := &d.Set.Status.Groups[i]; s.Name == g.Name {
-			last = s.LastNumber
+			all.last = s.LastNumber
 		}
 	}
 	for i := range d.status.Members {
-		note(d.status.Members[i].ID)
+		all.last = max(all.last, numberOf(d.Set.Name, g.Name, d.status.Members[i].ID))
 	}
 	for i := range d.Pods {
 		note(d.Pods[i].Name)
@@ -83,7 +113,7 @@ func (d *decision) lastNumber(g *group) int64 {
 			note(labelOf(address))
 		}
 	}
-	return last
+	return all
 }
 
 // hostOf is the host in a URL, without its port; "": there is none.

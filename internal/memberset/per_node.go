@@ -24,7 +24,7 @@ func (d *decision) spread(g *group) {
 	if first && len(d.Set.Status.Members) > 0 {
 		return
 	}
-	last := d.lastNumber(g)
+	all := d.numbersOf(g)
 	for _, node := range nodes {
 		if slices.ContainsFunc(d.status.Members, func(m v1alpha1.SetMember) bool {
 			return m.Group == g.Name && m.ForNode == node && (m.Removal == nil || m.Removal.Step != v1alpha1.RemovalRemoved)
@@ -35,9 +35,8 @@ func (d *decision) spread(g *group) {
 			d.block(tooManyMembers())
 			return
 		}
-		last++
 		d.status.Members = append(d.status.Members, v1alpha1.SetMember{
-			ID: d.idOf(g.Name, last), Group: g.Name, State: v1alpha1.MemberJoining, First: first, StartTime: d.stamp(), ForNode: node, Shape: d.shapeOf(g),
+			ID: d.idOf(g.Name, all.next()), Group: g.Name, State: v1alpha1.MemberJoining, First: first, StartTime: d.stamp(), ForNode: node, Shape: d.shapeOf(g),
 		})
 	}
 }

@@ -143,15 +143,14 @@ func (d *decision) grow(g *group, missing int) {
 	if first && len(d.Set.Status.Members) > 0 { // those that form it are written down at once, and are not added to
 		return
 	}
-	last := d.lastNumber(g)
+	all := d.numbersOf(g)
 	for range missing {
 		if len(d.status.Members) >= mostMembers {
 			d.block(tooManyMembers())
 			break
 		}
-		last++
 		d.status.Members = append(d.status.Members, v1alpha1.SetMember{
-			ID: d.idOf(g.Name, last), Group: g.Name, State: v1alpha1.MemberJoining, First: first, StartTime: d.stamp(), AvoidNodes: d.avoided(g), Shape: d.shapeOf(g),
+			ID: d.idOf(g.Name, all.next()), Group: g.Name, State: v1alpha1.MemberJoining, First: first, StartTime: d.stamp(), AvoidNodes: d.avoided(g), Shape: d.shapeOf(g),
 		})
 	}
 }
