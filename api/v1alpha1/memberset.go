@@ -195,6 +195,10 @@ type MemberSetStatus struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=65536
 	ClusterFile string `json:"clusterFile,omitempty"`
+	// FormRequestTime is when the first members were about to be asked to form a system by ClusterFile. It is written down before they are: from then on there
+	// may be one, and ClusterFile is not chosen anew, whatever becomes of the members that it names.
+	// +optional
+	FormRequestTime *metav1.Time `json:"formRequestTime,omitempty"`
 	// +optional
 	// +listType=map
 	// +listMapKey=name

@@ -1422,6 +1422,10 @@ func (in *MemberSetStatus) DeepCopyInto(out *MemberSetStatus) {
 		*out = new(MemberSetFormed)
 		(*in).DeepCopyInto(*out)
 	}
+	if in.FormRequestTime != nil {
+		in, out := &in.FormRequestTime, &out.FormRequestTime
+		*out = (*in).DeepCopy()
+	}
 	if in.Groups != nil {
 		in, out := &in.Groups, &out.Groups
 		*out = make([]MemberGroupStatus, len(*in))

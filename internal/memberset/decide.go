@@ -66,7 +66,7 @@ func (d *decision) block(b Blocker) { d.blockers = append(d.blockers, b) }
 
 // sameProgress reports whether two states say the same of what actions rest on: whom there is, and how far each is.
 func sameProgress(a, b *v1alpha1.MemberSetStatus) bool {
-	if (a.Formed == nil) != (b.Formed == nil) || len(a.Members) != len(b.Members) || a.ClusterFile != b.ClusterFile ||
+	if (a.Formed == nil) != (b.Formed == nil) || (a.FormRequestTime == nil) != (b.FormRequestTime == nil) || len(a.Members) != len(b.Members) || a.ClusterFile != b.ClusterFile ||
 		!equality.Semantic.DeepEqual(a.Maintenance, b.Maintenance) {
 		return false
 	}

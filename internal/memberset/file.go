@@ -21,6 +21,8 @@ type FileKind struct {
 	Begin func(set *v1alpha1.MemberSet, first []Candidate) (file, missing string)
 	// Cluster is the id of the system that a file leads to, which does not change; "": it is no such file.
 	Cluster func(file string) string
+	// Addresses are the IPs of those by which a file leads to the system.
+	Addresses func(file string) []string
 }
 
 // Candidate is one of the members that form the system, as its pod runs.
@@ -40,21 +42,81 @@ type File struct {
 // forms reports whether the first members form the system together.
 func (k *Kind) forms() bool { return k.Lists || k.File != nil }
 
-// begin has the first members form a system that is found by a file: it is written down before it is in the ConfigMap, from which the members take it, and the
-// system is asked to begin only then. What is there already is not begun again.
+// begin has the first members form a system that is found by a file: it is written down before it is in the ConfigMap, from which the members take it. That the system
+// is asked to begin is written down before it is, too, once nothing else is missing for it. What is there already is not begun again.
 func (d *decision) begin() {
 	switch {
 	case !slices.ContainsFunc(d.status.Members, func(m v1alpha1.SetMember) bool { return m.First }):
+	case d.renews():
+		d.renew()
 	case d.status.ClusterFile == "":
 		d.choose()
 	case d.File == nil || !d.File.Ours || d.File.Content != d.status.ClusterFile:
 	case d.List.Unread != "":
 		d.hasten()
-		d.act(Action{Kind: Form})
+		d.ask()
 	case d.List.Cluster != d.Kind.File.Cluster(d.status.ClusterFile):
 		d.block(strangerFound(d.List.Cluster))
 	default:
 		d.status.Formed = &v1alpha1.MemberSetFormed{Time: d.stamp(), Cluster: d.List.Cluster}
+	}
+}
+
+// ask has the system be asked to begin.
+func (d *decision) ask() {
+	switch lost := d.astray(); {
+	case d.status.FormRequestTime != nil:
+		if len(lost) > 0 {
+			d.block(fileLost(lost, d.Kind.File.Key(&d.Set.Spec.System).Name, d.Set))
+		}
+		d.act(Action{Kind: Form})
+	case d.List.Formable:
+		now := d.stamp()
+		d.status.FormRequestTime = &now
+	}
+}
+
+// astray are the addresses in the file that no first member has any more, as after its pod was made anew. While a pod is there it keeps its own.
+func (d *decision) astray() []string {
+	if d.status.ClusterFile == "" {
+		return nil
+	}
+	return slices.DeleteFunc(d.Kind.File.Addresses(d.status.ClusterFile), func(ip string) bool {
+		return slices.ContainsFunc(d.status.Members, func(m v1alpha1.SetMember) bool { return m.First && d.addressOf(&m) == ip })
+	})
+}
+
+// renews reports whether the file is chosen anew by which the first members form their system: it leads to none of it any more, and they were never asked to form
+// one by it.
+func (d *decision) renews() bool {
+	if d.Kind.File == nil || d.status.Formed != nil || d.status.FormRequestTime != nil {
+		return false
+	}
+	return len(d.astray()) > 0 || d.status.ClusterFile == "" && d.File != nil && d.File.Ours && d.File.Content != ""
+}
+
+// renew goes back to where no file was chosen: the pods of the first members go, then the file from the status, then that in the ConfigMap, and only then they are made
+// anew. A pod that is there may have taken the file, and does not take another. Processes may have met by the former file, but none of them keeps anything: a
+// database is made by what Form asks for and by nothing else, and only where all first members are found by the one file that it is made by, which those of the
+// former one are not.
+func (d *decision) renew() {
+	d.block(fileRenewed(d.Set.Name))
+	there := false
+	for i := range d.status.Members {
+		m := &d.status.Members[i]
+		p := d.pod(m.ID)
+		switch {
+		case !m.First || p == nil:
+			continue
+		case p.Terminating:
+			d.block(podTerminates(m.ID, d.Set.Namespace))
+		default:
+			d.act(Action{Kind: DeletePod, Member: m.ID, Name: p.Name, UID: p.UID, Version: p.Version})
+		}
+		there = true
+	}
+	if !there {
+		d.status.ClusterFile = ""
 	}
 }
 
@@ -75,14 +137,14 @@ func (d *decision) choose() {
 	for i := range d.status.Members {
 		m := &d.status.Members[i]
 		p, g := d.pod(m.ID), d.group(m.Group)
-		if p == nil || p.IP == "" || p.Terminating || g == nil || d.addressOf(m) == "" { // what it waits for is said with the pod
+		if p == nil || p.IP == "" || p.Terminating || p.Finished || g == nil || d.addressOf(m) == "" { // what it waits for is said with the pod
 			return
 		}
 		first = append(first, Candidate{ID: m.ID, IP: d.addressOf(m), Zone: p.Zone, Group: g.MemberGroup})
 	}
 	file, missing := d.Kind.File.Begin(d.Set, first)
 	if missing != "" {
-		d.block(notBegun(missing))
+		d.block(notBegun(missing, d.Kind.File.Key(&d.Set.Spec.System).Name, d.Set))
 		return
 	}
 	d.status.ClusterFile = file
@@ -96,9 +158,9 @@ func (d *decision) follow() {
 	d.status.ClusterFile = d.List.File
 }
 
-// publish has the ConfigMap hold the file that was written down. One that leads to another system is left alone.
+// publish has the ConfigMap hold the file that was written down, or none where that is chosen anew. One that leads to another system is left alone.
 func (d *decision) publish() {
-	if d.Kind.File == nil || d.status.ClusterFile == "" {
+	if d.Kind.File == nil || (d.status.ClusterFile == "") != d.renews() {
 		return
 	}
 	key := d.Kind.File.Key(&d.Set.Spec.System)
@@ -108,7 +170,7 @@ func (d *decision) publish() {
 	case !f.Ours:
 		d.block(notOurs("ConfigMap", key.Name, d.Set))
 	case f.Content == d.status.ClusterFile || f.Terminating:
-	case f.Content != "" && d.Kind.File.Cluster(f.Content) != d.Kind.File.Cluster(d.status.ClusterFile):
+	case f.Content != "" && d.status.ClusterFile != "" && d.Kind.File.Cluster(f.Content) != d.Kind.File.Cluster(d.status.ClusterFile):
 		d.block(fileOfAnother(key, d.Set))
 	default:
 		d.act(Action{Kind: ChangeFile, Name: f.Name, UID: f.UID, Version: f.Version, ConfigMap: d.newFile(key)})

@@ -2,6 +2,7 @@ package memberset
 
 import (
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -177,5 +178,113 @@ func TestAServiceWithoutAnIP(t *testing.T) {
 	r := w.step(-1)
 	if slices.ContainsFunc(kinds(r), func(k string) bool { return k == "makePod kv-member-1" }) || len(w.in.Pods) > 0 || !slices.Contains(reasons(&r), string(PodUnscheduled)) {
 		t.Errorf("it does %v: %v", kinds(r), reasons(&r))
+	}
+}
+
+// Until the first members are asked to form a system, the file is chosen anew where they are elsewhere: it reaches all of them, and one system is formed by it.
+func TestTheFileIsChosenAnew(t *testing.T) {
+	for name, test := range map[string]struct {
+		image  string
+		change func(w *world)
+	}{
+		"the image is corrected": {"broken", func(w *world) { w.image("etcd") }},
+		"the image is corrected of members that are replaced": {"broken", func(w *world) {
+			w.in.Kind.Replaced = []string{w.group().Role}
+			w.image("etcd")
+		}},
+		"a pod is lost": {"broken", func(w *world) { w.gone("kv-member-2"); w.image("etcd:2") }},
+		"all are lost":  {"etcd", func(w *world) { w.in.Pods = nil }},
+		"one is lost that has taken the file": {"etcd", func(w *world) {
+			w.pass()
+			w.gone("kv-member-1")
+		}},
+		"the ConfigMap is deleted with one": {"etcd", func(w *world) {
+			w.in.File = nil
+			w.gone("kv-member-1")
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(emptying, 3, t.Fatalf)
+			w.image(test.image)
+			for range 60 {
+				if w.in.File != nil {
+					break
+				}
+				w.pass()
+				w.step(-1)
+			}
+			before := w.in.Set.Status.ClusterFile
+			test.change(w)
+			if !w.settle() {
+				t.Fatalf("it is not complete: %+v", w.in.Set.Status)
+			}
+			if w.first == before || before == "" || w.in.Set.Status.FormRequestTime == nil {
+				t.Errorf("it is formed by %q, and %q was chosen first", w.first, before)
+			}
+		})
+	}
+}
+
+// Once they were asked, the file stays: there may be a system. What can be done is said.
+func TestTheFileStaysOnceTheyWereAsked(t *testing.T) {
+	w := newWorld(emptying, 3, t.Fatalf)
+	for range 60 {
+		if w.in.Set.Status.FormRequestTime != nil {
+			break
+		}
+		w.pass()
+		w.step(-1)
+	}
+	before := w.in.Set.Status.ClusterFile
+	w.in.Pods = nil
+	for range 20 {
+		w.pass()
+		w.step(-1)
+	}
+	w.look()
+	r := Decide(w.in)
+	if r.Status.ClusterFile != before || r.Status.Formed != nil || before == "" || len(w.in.Pods) != 3 {
+		t.Errorf("%q was chosen, and then %q", before, r.Status.ClusterFile)
+	}
+	want := "where it stays so, and nothing is to be kept: kubectl delete memberset kv -n shop; kubectl delete pvc -n shop -l usher.sh/member-set=kv; kubectl delete configmap kv -n shop; then write the MemberSet anew"
+	if !slices.ContainsFunc(r.Status.Blockers, func(b v1alpha1.ReplacementBlocker) bool { return strings.HasSuffix(b.Remedy, want) }) {
+		t.Errorf("it waits for %+v", r.Status.Blockers)
+	}
+}
+
+// Before the system is formed: a pod that has started cannot have formed it unasked, and is made anew; more members are made later, which is said.
+func TestWhatChangesBeforeTheSystemIsFormed(t *testing.T) {
+	for name, test := range map[string]struct {
+		kind Kind
+		want string // of the pod
+	}{
+		"found by a file": {emptying, "deletePod kv-member-1"},
+		"with a list":     {listing, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(test.kind, 3, t.Fatalf)
+			for range 60 {
+				if len(w.in.Pods) == 3 {
+					break
+				}
+				w.step(-1)
+			}
+			for i := range w.in.Pods { // they wait for the file, or for the others
+				w.in.Pods[i].Node, w.in.Pods[i].Ready = "n1", true
+			}
+			w.image("etcd:2")
+			w.group().Replicas = new(int32(5))
+			r := Decide(w.in)
+			if goes := slices.Contains(kinds(r), "deletePod kv-member-1"); goes != (test.want != "") {
+				t.Errorf("it does %v", kinds(r))
+			}
+			said := allSaid(&r.Status)
+			if !strings.Contains(said, "group member: 2 more are asked for than form the system") {
+				t.Errorf("it says %s", said)
+			}
+			if waits := strings.Contains(said, "pod kv-member-1 is of another template, and is made anew once its system is formed"); waits == (test.want != "") {
+				t.Errorf("it says %s", said)
+			}
+		})
 	}
 }

@@ -90,8 +90,9 @@ type Peer struct {
 
 // Listing is a system's list of members, as the system vouches for it as a whole.
 type Listing struct {
-	// Unread is why it is not known; "": it is.
-	Unread string
+	// Unread is why it is not known; "": it is. Formable: the system itself says that there is none yet, and its first members are there to form it.
+	Unread   string
+	Formable bool
 	// Cluster is the id of the list, or of the system.
 	Cluster string
 	Entries []Entry

@@ -20,7 +20,7 @@ func (d *decision) keep(m *v1alpha1.SetMember) {
 	case foreign:
 		d.block(notOurs("pod", m.ID, d.Set))
 		return
-	case !equipped || p != nil && p.Terminating:
+	case !equipped || p != nil && p.Terminating || d.renews():
 		return
 	case p != nil && p.Finished && p.Created.Add(remakeAfter).After(d.Now):
 		d.block(podEnded(m.ID, p, d.Set.Namespace))

@@ -1,6 +1,7 @@
 package memberset
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -28,13 +29,20 @@ func TestPropertySet(t *testing.T) {
 			w.happen(t)
 		}
 		w.lost, w.mute = map[string]bool{}, false
+		if strings.Contains(string(w.group().Template.Raw), "broken") { // it is corrected
+			w.image("etcd")
+		}
 		if w.upkeep.other { // another client ends what it has begun
 			w.another("")
 		}
 		if kind.Lists && len(w.in.Set.Status.Groups) > 0 { // what was refused is set back
 			w.in.Set.Spec.Groups[0].Replicas = new((&decision{Input: &w.in}).wanted(&w.in.Set.Spec.Groups[0]))
 		}
-		if !w.settle() {
+		rests := w.settle()
+		if !rests && w.isGivenUp() {
+			return
+		}
+		if !rests {
 			t.Fatalf("it has not come to rest: %+v", w.in.Set.Status)
 		}
 		if n := len(w.in.Set.Status.Members); n != int(*w.in.Set.Spec.Groups[0].Replicas) || len(w.in.Pods) != n || len(w.in.Claims) != n {
@@ -121,7 +129,11 @@ func (w *world) respecify(t *rapid.T) {
 	g := &w.in.Set.Spec.Groups[0]
 	switch rapid.IntRange(0, 4).Draw(t, "changed") {
 	case 0:
-		image := rapid.SampledFrom([]string{"etcd", "etcd:2", "etcd:3"}).Draw(t, "image")
+		images := []string{"etcd", "etcd:2", "etcd:3"}
+		if w.in.Kind.File != nil && w.in.Set.Status.Formed == nil {
+			images = append(images, "broken")
+		}
+		image := rapid.SampledFrom(images).Draw(t, "image")
 		g.Template.Raw = []byte(`{"metadata":{"labels":{"app":"kv"}},"spec":{"containers":[{"name":"etcd","image":"` + image + `"}]}}`)
 	case 1:
 		g.Template.Raw = []byte(`{"metadata":{"labels":{"app":"kv","tier":"` + rapid.SampledFrom([]string{"a", "b"}).Draw(t, "tier") + `"}},"spec":{"containers":[{"name":"etcd","image":"etcd"}]}}`)

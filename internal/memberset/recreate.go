@@ -14,12 +14,12 @@ func (d *decision) recreate(members []*v1alpha1.SetMember) {
 	members = slices.DeleteFunc(members, func(m *v1alpha1.SetMember) bool {
 		p := d.pod(m.ID)
 		switch {
-		case p.Terminating:
+		case p.Terminating, d.deletes(m.ID):
 			return true
 		case !joining(m), d.mayWork(m, p):
 			return d.stranded(m, p)
-		case d.status.Formed == nil && p.Ready: // it may have formed a system already
-			d.block(awaitsBatch(m.ID, nil))
+		case p.Ready && d.mayHaveFormed():
+			d.block(awaitsFormed(m.ID))
 		default:
 			d.act(Action{Kind: DeletePod, Member: m.ID, Name: p.Name, UID: p.UID, Version: p.Version})
 		}
@@ -66,6 +66,12 @@ func (d *decision) mayWork(m *v1alpha1.SetMember, p *Pod) bool {
 	}
 	e := d.entry(m)
 	return d.listUnread() != "" || e != nil && e.Whole
+}
+
+// mayHaveFormed reports whether the first members may have formed a system of which that is not known yet. Where they do it only once they are asked to, they have not
+// before.
+func (d *decision) mayHaveFormed() bool {
+	return d.status.Formed == nil && (d.Kind.File == nil || d.status.FormRequestTime != nil)
 }
 
 // deletes reports whether the pod of a member is deleted by this decision.

@@ -31,7 +31,7 @@ func (r *rehearsal) report() {
 	if !r.in.Kind.Empties {
 		return
 	}
-	r.in.List = Listing{Unread: "the first members have not begun it yet"}
+	r.in.List = Listing{Unread: "the first members have not begun it yet", Formable: true}
 	if !r.contents.begun {
 		return
 	}

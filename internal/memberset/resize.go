@@ -141,6 +141,9 @@ func (d *decision) unmark(g *group, missing int) (unmarked int) {
 func (d *decision) grow(g *group, missing int) {
 	first := d.Kind.forms() && d.status.Formed == nil
 	if first && len(d.Set.Status.Members) > 0 { // those that form it are written down at once, and are not added to
+		if missing > 0 {
+			d.block(growsOnceFormed(g.Name, missing))
+		}
 		return
 	}
 	all := d.numbersOf(g)

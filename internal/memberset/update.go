@@ -1,6 +1,7 @@
 package memberset
 
 import (
+	"cmp"
 	"slices"
 
 	"usher.sh/usher/api/v1alpha1"
@@ -43,17 +44,16 @@ func (d *decision) keepPod(m *v1alpha1.SetMember, p *Pod) {
 	}
 }
 
-// strategy is how a changed template reaches the members of a group.
+// strategy is how a changed template reaches the members of a group. Before the system is formed none is replaced, and what would replace them has their pods made anew.
 func (d *decision) strategy(g *group) v1alpha1.MemberUpdateType {
-	switch {
-	case g.UpdateStrategy.Type != "":
-		return g.UpdateStrategy.Type
-	case d.Set.Spec.UpdateStrategy.Type != "":
-		return d.Set.Spec.UpdateStrategy.Type
-	case slices.Contains(d.Kind.Replaced, g.Role):
-		return v1alpha1.UpdateReplace
+	says := cmp.Or(g.UpdateStrategy.Type, d.Set.Spec.UpdateStrategy.Type)
+	if says == "" && slices.Contains(d.Kind.Replaced, g.Role) {
+		says = v1alpha1.UpdateReplace
 	}
-	return v1alpha1.UpdateRecreate
+	if says == "" || says == v1alpha1.UpdateReplace && d.status.Formed == nil {
+		return v1alpha1.UpdateRecreate
+	}
+	return says
 }
 
 // outdated reports whether a pod was made of another template than its group has. One that does not say what it was made of is taken for what it should be: what
@@ -93,7 +93,7 @@ func (d *decision) replaced(g *group, m *v1alpha1.SetMember, p *Pod) string {
 
 // alsoReplaced says which change of the template is one that spec.updateStrategy.replace.alsoOn names; "": none.
 func (d *decision) alsoReplaced(g *group, p *Pod) string {
-	if p.Spec == nil {
+	if p.Spec == nil || d.status.Formed == nil {
 		return ""
 	}
 	for _, change := range d.Set.Spec.UpdateStrategy.Replace.AlsoOn {

@@ -95,24 +95,6 @@ func strangerFound(cluster string) Blocker {
 	}
 }
 
-func notBegun(missing string) Blocker {
-	return Blocker{Reason: SystemNotFormed, Message: "the first members cannot form their system: " + missing, Remedy: "give the cluster more nodes, or have more members run at first"}
-}
-
-func fileOfAnother(key v1alpha1.ConfigMapKey, set *v1alpha1.MemberSet) Blocker {
-	return Blocker{
-		Reason: NameTaken, Message: fmt.Sprintf("entry %s of ConfigMap %s does not lead to the cluster that the members of this set form", key.Key, key.Name),
-		Remedy: fmt.Sprintf("delete the ConfigMap, and it is made anew: kubectl delete configmap %s -n %s", key.Name, set.Namespace),
-	}
-}
-
-func leadsNot(away []string) Blocker {
-	return Blocker{
-		Reason: CoordinatorLost, Message: fmt.Sprintf("those that lead to the system at %s cannot be reached, and no pod of the set has these addresses; others take their place", strings.Join(away, ", ")),
-		Remedy: "wait",
-	}
-}
-
 func notListed(id string, set *v1alpha1.MemberSet) Blocker {
 	return Blocker{
 		Reason: MemberNotListed, Message: fmt.Sprintf("member %s was on the list of members, and is not any more: it cannot come back by itself", id),
@@ -163,13 +145,6 @@ func replicasUnsafe(g *v1alpha1.MemberGroup, wanted int32) Blocker {
 	}
 }
 
-func notFormed(set string) Blocker {
-	return Blocker{
-		Reason: SystemNotFormed, Message: "fewer members are asked for than form the system, which is not formed yet; waiting until it is",
-		Remedy: fmt.Sprintf("set the replicas back; or, where nothing is to be kept, delete MemberSet %s and its claims", set),
-	}
-}
-
 func listNotKnown(why string) Blocker {
 	return Blocker{Reason: MembershipUnknown, Message: "the system's list of members is not known: " + why, Remedy: "see that its members run, and that spec.system leads to them"}
 }
@@ -204,13 +179,6 @@ func are(n int) string {
 		return "its claim is"
 	}
 	return "its claims are"
-}
-
-func forming(id, why string) Blocker {
-	return Blocker{
-		Reason: SystemNotFormed, Message: fmt.Sprintf("member %s runs, and the first members have not formed their system yet: %s", id, cmp.Or(why, "not all are on its list")),
-		Remedy: "see the logs of the pods",
-	}
 }
 
 // notReady is about a pod on a node. Waiting is what a container waits for that does not start; "": none does.

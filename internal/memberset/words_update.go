@@ -55,6 +55,14 @@ func awaitsBatch(id string, unavailable []*v1alpha1.SetMember) Blocker {
 	return b
 }
 
+// awaitsFormed is about a Ready pod of a system that may be formed, which is not known yet.
+func awaitsFormed(id string) Blocker {
+	return Blocker{
+		Reason: UpdateWaits, Message: fmt.Sprintf("pod %s is of another template, and is made anew once its system is formed: as it is Ready, that may have begun", id),
+		Remedy: "wait; what forming waits for is said beside",
+	}
+}
+
 func batchNone(id string) Blocker {
 	return Blocker{
 		Reason: UpdateDisabled, Message: fmt.Sprintf("pod %s is of another template, and no pod is made anew: spec.updateStrategy.recreate.batch is None", id),

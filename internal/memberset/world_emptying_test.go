@@ -17,7 +17,7 @@ func (d *disk) empty() bool { return d.excluded && d.data == 0 }
 
 // runs reports whether the process of a member does.
 func (w *world) runs(id string) bool {
-	return slices.ContainsFunc(w.in.Pods, func(p Pod) bool { return p.Name == id && p.Node != "" && !w.lost[p.Node] && !p.Finished })
+	return slices.ContainsFunc(w.in.Pods, func(p Pod) bool { return p.Name == id && p.Node != "" && !w.lost[p.Node] && !p.Finished && !broken(&p) })
 }
 
 // look is what the system says of the members, once there is one.
@@ -25,7 +25,7 @@ func (w *world) look() {
 	if !w.in.Kind.Empties {
 		return
 	}
-	w.in.List = Listing{Unread: "the database is not available"}
+	w.in.List = Listing{Unread: "the database is not available", Formable: !w.begun && w.formable()}
 	if !w.begun || w.mute {
 		return
 	}
@@ -66,14 +66,73 @@ func (w *world) diskOf(id string) *disk {
 
 func (w *world) newest() string { return fmt.Sprintf("kv:%d@%s", w.file, strings.Join(w.leads, ",")) }
 
-// form is what the first members are asked for: once all run that the file names.
+// broken reports whether a pod is of an image that cannot be pulled.
+func broken(p *Pod) bool { return p.Spec != nil && p.Spec.Containers[0].Image == "broken" }
+
+// serves is what /readyz says: a member that has no vote is not Ready.
+func (w *world) serves(id string) bool {
+	if !w.in.Kind.Lists {
+		return true
+	}
+	for i := range w.in.List.Entries {
+		if e := &w.in.List.Entries[i]; labelOf(e.Addresses[0]) == id {
+			e.Name = id
+			return e.Whole
+		}
+	}
+	return false
+}
+
+// take has the processes of each pod that runs take the file that is in the ConfigMap, once: what they have they keep.
+func (w *world) take() {
+	for i := range w.in.Pods {
+		if p := &w.in.Pods[i]; w.in.File != nil && w.in.File.Content != "" && w.taken[p.UID] == "" && w.runs(p.Name) {
+			w.taken[p.UID] = w.in.File.Content
+		}
+	}
+}
+
+// formable reports whether all members run, have the file that is in the ConfigMap, and are at the addresses that it names.
+func (w *world) formable() bool {
+	if w.in.File == nil || w.in.File.Content == "" {
+		return false
+	}
+	for i := range w.in.Set.Status.Members {
+		id := w.in.Set.Status.Members[i].ID
+		if !slices.ContainsFunc(w.in.Pods, func(p Pod) bool { return p.Name == id && w.runs(id) && w.taken[p.UID] == w.in.File.Content }) {
+			return false
+		}
+	}
+	return !slices.ContainsFunc(w.in.Kind.File.Addresses(w.in.File.Content), func(ip string) bool {
+		return !slices.ContainsFunc(w.in.Pods, func(p Pod) bool { return w.addressed(&p) == ip && w.runs(p.Name) })
+	})
+}
+
+// form is what the first members are asked for. It is refused where not all are there.
 func (w *world) form() {
-	if w.begun {
+	if w.in.Set.Status.FormRequestTime == nil {
+		w.fail("the first members are asked to form their system, and that is not written down")
+	}
+	if w.begun || !w.formable() {
 		return
 	}
-	_, ips, _ := strings.Cut(w.in.File.Content, "@")
-	w.leads = strings.Split(ips, ",")
-	w.begun = true
+	w.begun, w.first = true, w.in.File.Content
+	w.leads = w.in.Kind.File.Addresses(w.first)
+}
+
+// isGivenUp reports whether those by whose addresses the first members were about to be asked to form the system are lost, and the set says how it is begun anew.
+func (w *world) isGivenUp() bool {
+	status := &w.in.Set.Status
+	return !w.begun && status.Formed == nil && status.FormRequestTime != nil && slices.ContainsFunc(status.Blockers, func(b v1alpha1.ReplacementBlocker) bool {
+		return strings.Contains(b.Remedy, "kubectl delete memberset kv")
+	})
+}
+
+// checkFile fails where another file is chosen than that by which there is a system.
+func (w *world) checkFile() {
+	if w.begun && w.in.Kind.File != nil && w.in.Set.Status.Formed == nil && w.in.Set.Status.ClusterFile != w.first {
+		w.fail("the system is formed by %q, and %q is chosen", w.first, w.in.Set.Status.ClusterFile)
+	}
 }
 
 // choose has three that run lead to the system.

@@ -43,7 +43,8 @@ var (
 			}
 			return "kv:0@" + strings.Join(ips, ","), ""
 		},
-		Cluster: func(file string) string { cluster, _, _ := strings.Cut(file, ":"); return cluster },
+		Cluster:   func(file string) string { cluster, _, _ := strings.Cut(file, ":"); return cluster },
+		Addresses: func(file string) []string { _, ips, _ := strings.Cut(file, "@"); return strings.Split(ips, ",") },
 	}}
 )
 
@@ -60,12 +61,14 @@ type world struct {
 	begun    bool // the system has been formed
 	together bool // the set was one whose members may all be removed at once
 	permits  map[string]bool
-	cordoned map[string]bool  // nodes
-	pinned   bool             // volumes can be used on their nodes alone
-	disks    map[string]*disk // by member, where members are emptied
-	leads    []string         // the IPs that the file has
-	file     int              // how often it has changed
-	mute     bool             // the system does not answer
+	cordoned map[string]bool      // nodes
+	pinned   bool                 // volumes can be used on their nodes alone
+	disks    map[string]*disk     // by member, where members are emptied
+	leads    []string             // the IPs that the file has
+	file     int                  // how often it has changed
+	taken    map[types.UID]string // the file that the processes of a pod have taken
+	first    string               // the file by which the system was formed
+	mute     bool                 // the system does not answer
 	upkeep   upkeep
 	leading  string // the member by which the system says that it is found
 	uptime   time.Duration
@@ -90,7 +93,7 @@ func newWorld(kind Kind, replicas int32, fail func(string, ...any)) *world {
 	}
 	w := &world{
 		in: Input{Set: set, Kind: kind}, fail: fail, clock: noon, nodes: []string{"n1", "n2", "n3", "n4", "n5", "n6"}, lost: map[string]bool{}, given: map[string]bool{},
-		avoided: map[string][]string{}, permits: map[string]bool{}, cordoned: map[string]bool{}, disks: map[string]*disk{},
+		avoided: map[string][]string{}, permits: map[string]bool{}, cordoned: map[string]bool{}, disks: map[string]*disk{}, taken: map[types.UID]string{},
 	}
 	w.in.List.Unread = "no endpoint answers"
 	return w
@@ -111,6 +114,7 @@ func (w *world) step(most int) Result {
 	w.mayTogether()
 	w.in.Set.Status = *result.Status.DeepCopy()
 	w.checkStatus(&before)
+	w.checkFile()
 	for i := range result.Actions {
 		if most >= 0 && i >= most {
 			break
@@ -341,8 +345,13 @@ func (w *world) pass() {
 			w.schedule(p)
 		}
 		p.Cordoned = w.cordoned[p.Node]
-		p.Ready = p.Node != "" && !w.lost[p.Node] && !p.Terminating && !p.Finished && w.serves(p.Name)
+		p.Waiting = ""
+		if p.Node != "" && broken(p) {
+			p.Waiting = "container etcd: ImagePullBackOff"
+		}
+		p.Ready = p.Node != "" && !w.lost[p.Node] && !p.Terminating && !p.Finished && !broken(p) && w.serves(p.Name)
 	}
+	w.take()
 	w.in.Pods = slices.DeleteFunc(w.in.Pods, func(p Pod) bool { return p.Terminating && !w.lost[p.Node] })
 	w.gather()
 	for i := range w.in.List.Entries {
@@ -362,20 +371,6 @@ func (w *world) schedule(p *Pod) {
 			return
 		}
 	}
-}
-
-// serves is what /readyz says: a member that has no vote is not Ready.
-func (w *world) serves(id string) bool {
-	if !w.in.Kind.Lists {
-		return true
-	}
-	for i := range w.in.List.Entries {
-		if e := &w.in.List.Entries[i]; labelOf(e.Addresses[0]) == id {
-			e.Name = id
-			return e.Whole
-		}
-	}
-	return false
 }
 
 // gather forms the system once all of the first members run.

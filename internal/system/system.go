@@ -76,7 +76,8 @@ type Resumer interface {
 // Emptying is implemented beside System by systems whose members are emptied before they go, where a MemberSet runs them, which forms them as well. Its methods
 // are idempotent, and return what is still missing for what was asked; "": nothing.
 type Emptying interface {
-	// Contents says what there is of all members of a set, and what the system is found by. An error means that it is not known.
+	// Contents says what there is of all members of a set, and what the system is found by. An error means that it is not known. It wraps ErrNotFormed where the
+	// system itself says that there is none yet, and Form would have these members begin it.
 	Contents(ctx context.Context, members []Member) (memberset.Listing, error)
 	// Form has these members, which are the first, begin the system. It does nothing where there is one, or where that is not known.
 	Form(ctx context.Context, members []Member) (missing string, err error)
@@ -114,6 +115,9 @@ type Member struct {
 	// Removed: its MemberSet has removed it, and nothing is left of it but what its system remembers.
 	Removed bool
 }
+
+// ErrNotFormed is wrapped by errors of Contents.
+var ErrNotFormed = errors.New("it is not formed yet")
 
 // ErrTerminal is wrapped by errors of Prepare and Undo that will not go away by asking again: the system has refused, and
 // a person must look.

@@ -3,6 +3,7 @@ package memberset
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -303,7 +304,7 @@ func (r *reconciler) list(ctx context.Context, l *look) {
 	}
 	listing, err := r.ask(ctx, l)
 	if err != nil {
-		l.in.List.Unread = text.Line(err.Error())
+		l.in.List.Unread, l.in.List.Formable = text.Line(err.Error()), errors.Is(err, system.ErrNotFormed)
 		return
 	}
 	l.in.List = listing

@@ -20,9 +20,12 @@ var _ system.Emptying = (*cluster)(nil)
 // Contents implements system.Emptying. What is excluded by the id of no member is there as well, so that no other member gets that id.
 func (c *cluster) Contents(ctx context.Context, members []system.Member) (memberset.Listing, error) {
 	c.roster.know(members)
-	v, err := c.lookWhole(ctx)
+	v, err := c.look(ctx)
 	if err != nil {
 		return memberset.Listing{}, err
+	}
+	if problem := v.Problem(); problem != "" {
+		return memberset.Listing{}, v.unknown(members, problem)
 	}
 	listing := c.foundBy(v)
 	listing.Maintenance.Zone = v.Cluster.MaintenanceZone

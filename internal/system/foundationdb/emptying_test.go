@@ -108,6 +108,12 @@ func TestTheFirstMembersMakeTheDatabase(t *testing.T) {
 			missing, err := r.set.Form(t.Context(), absent)
 			return err == nil && strings.Contains(missing, "no process of p9")
 		})
+		if _, err := r.set.Contents(t.Context(), absent); err == nil || errors.Is(err, system.ErrNotFormed) || !strings.Contains(err.Error(), "no process of p9") {
+			t.Errorf("a member is missing: %v", err)
+		}
+		if _, err := r.set.Contents(t.Context(), r.members()); !errors.Is(err, system.ErrNotFormed) {
+			t.Errorf("all members are there: %v", err)
+		}
 		if _, err := r.set.Contents(t.Context(), r.members()); err == nil {
 			t.Error("the database was made without a member")
 		}
@@ -148,6 +154,9 @@ func TestNoDatabaseIsMadeWhereOneMayBe(t *testing.T) {
 	cluster.Recover() // it is not available for a moment, and all processes are there
 	if missing, err := r.set.Form(t.Context(), r.members()); err != nil || !strings.Contains(missing, "whether there is a database is not known") {
 		t.Errorf("%q, %v", missing, err)
+	}
+	if _, err := r.set.Contents(t.Context(), r.members()); err == nil || errors.Is(err, system.ErrNotFormed) {
+		t.Errorf("%v", err)
 	}
 	if commands := cluster.Commands(); len(commands) > 0 {
 		t.Errorf("fdbcli was asked for %q", commands)

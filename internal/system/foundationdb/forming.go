@@ -39,17 +39,32 @@ func description(file string) string {
 	return described
 }
 
-// lookWhole is a look at a status on which something can be built.
-func (c *cluster) lookWhole(ctx context.Context) (*view, error) {
-	v, err := c.look(ctx)
-	if err == nil && v.Problem() != "" {
-		err = errors.New(v.Problem())
+// unformed says what is missing until the database can be made: that the cluster itself says that there never was one, and that the processes of all members are in
+// its status. "": nothing.
+func (v *view) unformed(members []system.Member) string {
+	if v.Available() || v.Cluster.Recovery.Name != neverCreated {
+		return "whether there is a database is not known: " + v.Problem()
 	}
-	return v, err
+	for _, m := range members {
+		if len(v.processes(m)) == 0 {
+			return fmt.Sprintf("no process of %s is in the status, and the database is made once all are", m.ID)
+		}
+	}
+	return ""
 }
 
-// Form implements system.Emptying. A database is made only where the cluster itself says that there never was one, and once the processes of all members are
-// in its status; fdbcli refuses to make a second one.
+// unknown is why nothing can be built on a status, of which it names the problem.
+func (v *view) unknown(members []system.Member, problem string) error {
+	if v.Cluster.Recovery.Name != neverCreated {
+		return errors.New(problem)
+	}
+	if missing := v.unformed(members); missing != "" {
+		return errors.New(missing)
+	}
+	return fmt.Errorf("the database is not made: %w", system.ErrNotFormed)
+}
+
+// Form implements system.Emptying. FoundationDB itself refuses to make a second database.
 func (c *cluster) Form(ctx context.Context, members []system.Member) (missing string, err error) {
 	v, err := c.look(ctx)
 	switch {
@@ -57,13 +72,9 @@ func (c *cluster) Form(ctx context.Context, members []system.Member) (missing st
 		return "", err
 	case v.Available():
 		return "", nil
-	case v.Cluster.Recovery.Name != neverCreated:
-		return "whether there is a database is not known: " + v.Problem(), nil
 	}
-	for _, m := range members {
-		if len(v.processes(m)) == 0 {
-			return fmt.Sprintf("no process of %s is in the status, and the database is made once all are", m.ID), nil
-		}
+	if missing := v.unformed(members); missing != "" {
+		return missing, nil
 	}
 	command, err := commandOf("configure new", []string{c.least, engine})
 	if err != nil {

@@ -2,6 +2,8 @@ package foundationdb
 
 import (
 	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -27,7 +29,7 @@ func setKind() *memberset.Kind {
 		Maintains: func(g *v1alpha1.MemberGroup) bool { return classOf(g) == "storage" }, // FoundationDB waits for storage servers alone
 		File: &memberset.FileKind{
 			Key:   func(spec *v1alpha1.System) v1alpha1.ConfigMapKey { return *spec.FoundationDB.ClusterFile.ConfigMap },
-			Begin: begin, Cluster: description,
+			Begin: begin, Cluster: description, Addresses: coordinatorIPs,
 		},
 	}
 }
@@ -59,14 +61,15 @@ func accepts(system *v1alpha1.System, g *v1alpha1.MemberGroup) error {
 // coordinatorsOf is how many coordinators a database of a redundancy has.
 var coordinatorsOf = map[v1alpha1.Redundancy]int{v1alpha1.RedundancySingle: 1, v1alpha1.RedundancyDouble: 3, v1alpha1.RedundancyTriple: 5}
 
-// begin writes the first cluster file: the coordinators are in as many zones, and the description is that of no other set.
+// begin writes a first cluster file: the coordinators are in as many zones, the description is that of no other set, and the id that of no other coordinators of the
+// set, so that what has met at those is not taken for the same.
 func begin(set *v1alpha1.MemberSet, first []memberset.Candidate) (file, missing string) {
 	slices.SortStableFunc(first, func(a, b memberset.Candidate) int {
 		return cmp.Or(cmp.Compare(slices.Index(classes, classOf(a.Group)), slices.Index(classes, classOf(b.Group))), strings.Compare(a.ID, b.ID))
 	})
 	need := coordinatorsOf[set.Spec.System.FoundationDB.Redundancy]
 	uid := strings.ReplaceAll(string(set.UID), "-", "")
-	f := clusterFile{name: strings.ReplaceAll(set.Name, "-", "_") + "_" + uid + ":" + uid}
+	f := clusterFile{}
 	var zones []string
 	for i := range first {
 		c := &first[i]
@@ -83,7 +86,22 @@ func begin(set *v1alpha1.MemberSet, first []memberset.Candidate) (file, missing 
 		return "", fmt.Sprintf("%d coordinators on as many nodes are needed for redundancy %s, of the classes %s, and there are %d",
 			need, set.Spec.System.FoundationDB.Redundancy, strings.Join(eligible, ", "), len(zones))
 	}
+	id := sha256.Sum256([]byte(fmt.Sprint(uid, f.coordinators)))
+	f.name = strings.ReplaceAll(set.Name, "-", "_") + "_" + uid + ":" + hex.EncodeToString(id[:8])
 	return f.String(), ""
+}
+
+// coordinatorIPs are the IPs of the coordinators that a cluster file names.
+func coordinatorIPs(file string) []string {
+	f, err := parseClusterFile(file)
+	if err != nil {
+		return nil
+	}
+	var ips []string
+	for _, a := range f.coordinators {
+		ips = append(ips, a.Addr().String())
+	}
+	return ips
 }
 
 // ports are those of the processes in a pod.

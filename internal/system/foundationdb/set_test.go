@@ -1,6 +1,7 @@
 package foundationdb
 
 import (
+	"regexp"
 	"strings"
 	"testing"
 
@@ -63,13 +64,13 @@ func TestBegin(t *testing.T) {
 		"one is enough": {
 			v1alpha1.RedundancySingle,
 			[]memberset.Candidate{one("a", "10.0.0.1", "n1", storageGroup), one("b", "10.0.0.2", "n2", storageGroup)},
-			"my_db_1234:1234@10.0.0.1:4500\n",
+			"my_db_1234:ID@10.0.0.1:4500\n",
 		},
 		"the best class first, and each on another node": {
 			v1alpha1.RedundancyDouble, []memberset.Candidate{
 				one("a", "10.0.0.1", "n1", stateless), one("b", "10.0.0.2", "n2", logGroup), one("c", "10.0.0.3", "n3", storageGroup),
 				one("d", "10.0.0.4", "n3", storageGroup), one("e", "10.0.0.5", "n5", coordinator), one("f", "10.0.0.6", "n6", storageGroup),
-			}, "my_db_1234:1234@10.0.0.5:4500,10.0.0.3:4500,10.0.0.6:4500\n",
+			}, "my_db_1234:ID@10.0.0.5:4500,10.0.0.3:4500,10.0.0.6:4500\n",
 		},
 		"too few nodes": {
 			v1alpha1.RedundancyDouble, []memberset.Candidate{
@@ -82,13 +83,36 @@ func TestBegin(t *testing.T) {
 			set := &v1alpha1.MemberSet{ObjectMeta: metav1.ObjectMeta{Name: "my-db", UID: "12-34"}}
 			set.Spec.System.FoundationDB = &v1alpha1.FoundationDB{Redundancy: test.redundancy}
 			file, missing := begin(set, test.first)
-			if diff := cmp.Diff(test.want, file+missing); diff != "" {
+			if diff := cmp.Diff(test.want, hexID.ReplaceAllString(file, ":ID@")+missing); diff != "" {
 				t.Error(diff)
 			}
 			if file != "" && description(file) != "my_db_1234" {
 				t.Errorf("the description is %q", description(file))
 			}
 		})
+	}
+}
+
+// hexID is the id in a cluster file.
+var hexID = regexp.MustCompile(`:[0-9a-f]{16}@`)
+
+// A file that is chosen anew has another id: what has met by the former one is none of it. The same coordinators have the same.
+func TestBeginAnew(t *testing.T) {
+	set := &v1alpha1.MemberSet{ObjectMeta: metav1.ObjectMeta{Name: "db", UID: "12-34"}}
+	set.Spec.System.FoundationDB = &v1alpha1.FoundationDB{Redundancy: v1alpha1.RedundancySingle}
+	var files []string
+	for _, ip := range []string{"10.0.0.1", "10.0.0.2", "10.0.0.1"} {
+		file, _ := begin(set, []memberset.Candidate{{ID: "a", IP: ip, Zone: "n1", Group: storageGroup}})
+		if ips := coordinatorIPs(file); !cmp.Equal(ips, []string{ip}) || description(file) != "db_1234" {
+			t.Errorf("%q leads to %v of %q", file, ips, description(file))
+		}
+		files = append(files, file)
+	}
+	if first, second := hexID.FindString(files[0]), hexID.FindString(files[1]); first == "" || first == second || files[0] != files[2] {
+		t.Errorf("%q", files)
+	}
+	if ips := coordinatorIPs("none"); len(ips) > 0 {
+		t.Errorf("what is no cluster file leads to %v", ips)
 	}
 }
 
