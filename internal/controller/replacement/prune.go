@@ -3,7 +3,6 @@ package replacement
 import (
 	"context"
 	"fmt"
-	"slices"
 
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -13,7 +12,7 @@ import (
 	"usher.sh/usher/internal/eviction"
 )
 
-// prune removes from a policy's status the members whose requests are gone: the finalizer of one that was under way was taken off.
+// prune removes from a policy's status the members whose requests are gone, or only kept by another finalizer: Usher's own was taken off one that was under way.
 // That one is gone is only believed of a live look: a cache that is behind would end the permit of a replacement that goes on. One that is behind the
 // other way shows its end later, which is an event.
 func (r *reconciler) prune(ctx context.Context, key reconcile.Request) (reconcile.Result, error) {
@@ -48,8 +47,7 @@ func (r *reconciler) exists(ctx context.Context, key client.ObjectKey, uid types
 		if client.IgnoreNotFound(err) != nil {
 			return false, fmt.Errorf("reading request %s: %w", key.Name, err)
 		}
-		over := request.Status.Over() && !slices.Contains(request.Finalizers, v1alpha1.ReplacementFinalizer)
-		if err == nil && request.UID == uid && !over {
+		if err == nil && request.UID == uid && !ended(&request) {
 			return true, nil
 		}
 	}

@@ -72,7 +72,7 @@ func Controllers(mgr ctrl.Manager, o Options) []wiring.Controller {
 			Name: "replacing", Workers: 1, Reconcile: r.prune,
 			Watches: []wiring.Watch{
 				{Object: &v1alpha1.EvictionPolicy{}, Keys: wiring.Itself, When: replaces()},
-				{Object: &v1alpha1.ReplacementRequest{}, Keys: policyOf, When: wiring.Gone()},
+				{Object: &v1alpha1.ReplacementRequest{}, Keys: policyOf, When: ends()},
 			},
 		},
 	}
@@ -113,6 +113,19 @@ func replaces() predicate.Predicate {
 	return predicate.NewPredicateFuncs(func(o client.Object) bool {
 		policy, ok := o.(*v1alpha1.EvictionPolicy)
 		return ok && len(policy.Status.Replacing) > 0
+	})
+}
+
+// ends passes what ends a request: that it is gone, and that nothing is to be done for it any more, which another finalizer may keep.
+func ends() predicate.Predicate {
+	return predicate.Or(wiring.Gone(), predicate.Funcs{
+		CreateFunc: func(event.CreateEvent) bool { return false },
+		UpdateFunc: func(e event.UpdateEvent) bool {
+			before, ok := e.ObjectOld.(*v1alpha1.ReplacementRequest)
+			after, known := e.ObjectNew.(*v1alpha1.ReplacementRequest)
+			return ok && known && ended(after) && (!ended(before) || before.UID != after.UID)
+		},
+		GenericFunc: func(event.GenericEvent) bool { return false },
 	})
 }
 
