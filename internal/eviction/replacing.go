@@ -47,7 +47,11 @@ func JudgeReplacing(in Input, request types.UID) Verdict {
 	}
 	var others []*v1alpha1.Replacing
 	for i := range j.status().Replacing {
-		if other := &j.status().Replacing[i]; other.RequestUID != request {
+		switch other := &j.status().Replacing[i]; {
+		case other.RequestUID == request:
+		case other.Role == j.verdict.Role && other.ID == j.verdict.Member:
+			j.block(replacedForAnother(other, j.policy.Key.Namespace))
+		default:
 			others = append(others, other)
 		}
 	}
@@ -89,14 +93,32 @@ func mostReplaced(repair *v1alpha1.Repair) int {
 }
 
 // PermitReplacement writes down that a member is being replaced. From then on it counts as one that is on its way, and no evidence from
-// before decides any more: what let it begin is looked at once more.
-func PermitReplacement(policy Declared, entry v1alpha1.Replacing) Action {
+// before decides any more: what let it begin is looked at once more. False: it is being replaced for another request, which alone ends that.
+func PermitReplacement(policy Declared, entry v1alpha1.Replacing) (Action, bool) {
+	if ReplacedForAnother(policy.Status, &entry) != nil {
+		return Action{}, false
+	}
 	status := statusOf(&policy)
-	status.Replacing = slices.DeleteFunc(status.Replacing, func(r v1alpha1.Replacing) bool { return r.Role == entry.Role && r.ID == entry.ID })
+	status.Replacing = slices.DeleteFunc(status.Replacing, func(r v1alpha1.Replacing) bool { return r.RequestUID == entry.RequestUID })
 	entry.StartTime = moment(entry.StartTime.Time)
 	status.Replacing = append(status.Replacing, entry)
 	status.Epoch++
-	return policy.write(Permit, status, entry.ID+" is being replaced")
+	return policy.write(Permit, status, entry.ID+" is being replaced"), true
+}
+
+// ReplacedForAnother returns the entry of a policy's status, which may be nil, by which the member of an entry is being replaced for another request than
+// the entry's; nil: it is not.
+func ReplacedForAnother(status *v1alpha1.EvictionPolicyStatus, entry *v1alpha1.Replacing) *v1alpha1.Replacing {
+	if status == nil {
+		return nil
+	}
+	at := slices.IndexFunc(status.Replacing, func(r v1alpha1.Replacing) bool {
+		return r.Role == entry.Role && r.ID == entry.ID && r.RequestUID != entry.RequestUID
+	})
+	if at < 0 {
+		return nil
+	}
+	return &status.Replacing[at]
 }
 
 // ReleaseReplacement ends what PermitReplacement has written down for a request; false: there is nothing of it.

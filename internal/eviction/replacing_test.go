@@ -48,6 +48,17 @@ func TestJudgeReplacing(t *testing.T) {
 		"it is being replaced":  {change: func(in *Input) { in.Policies[0].Status.Replacing = []v1alpha1.Replacing{replaced("s0", "q0")} }},
 		"for another request":   {change: func(in *Input) { in.Policies[0].Status.Replacing = []v1alpha1.Replacing{replaced("s0", "q9")} }, want: []string{AnotherIsReplaced}},
 		"another member is":     {change: func(in *Input) { in.Policies[0].Status.Replacing = []v1alpha1.Replacing{replaced("s1", "q1")} }, want: []string{AnotherIsReplaced}},
+		"another member is, and two may be": {change: func(in *Input) {
+			in.Policies[0].Policy.mostReplaced, in.Policies[0].Status.Replacing = 2, []v1alpha1.Replacing{replaced("s1", "q1")}
+		}},
+		"for another request, and two may be": {change: func(in *Input) {
+			in.Policies[0].Policy.mostReplaced, in.Policies[0].Status.Replacing = 2, []v1alpha1.Replacing{replaced("s0", "q9")}
+		}, want: []string{AnotherIsReplaced}},
+		"a member of another role with its id is, and two may be": {change: func(in *Input) {
+			other := replaced("s0", "q9")
+			other.Role = "router"
+			in.Policies[0].Policy.mostReplaced, in.Policies[0].Status.Replacing = 2, []v1alpha1.Replacing{other}
+		}},
 		"another member leaves": {change: func(in *Input) { in.Policies[0].Status.Leaving = []v1alpha1.Leaving{leaves("s1", "store", noon)} }, want: []string{AnotherIsLeaving}},
 		"its former pod settles": {change: func(in *Input) {
 			former := leaves("s0", "store", noon)
@@ -130,21 +141,24 @@ func TestWaivers(t *testing.T) {
 func TestPermitReplacement(t *testing.T) {
 	policy := world(t).Policies[0]
 	policy.Status.Leaving = []v1alpha1.Leaving{leaves("s1", "store", noon)}
-	permit := PermitReplacement(policy, replaced("s0", "q0"))
-	if permit.Kind != Permit || permit.Version != "7" || permit.Status.Epoch != 5 || len(permit.Status.Leaving) != 1 || ReplacingFor(permit.Status, "q0") != 0 {
+	permit, is := PermitReplacement(policy, replaced("s0", "q0"))
+	if !is || permit.Kind != Permit || permit.Version != "7" || permit.Status.Epoch != 5 || len(permit.Status.Leaving) != 1 || ReplacingFor(permit.Status, "q0") != 0 {
 		t.Errorf("the permit is %+v of %+v", permit, permit.Status)
 	}
 	if _, is := ReleaseReplacement(policy, "q0"); is {
 		t.Error("a permit that is not there is released")
 	}
 	policy.Status = permit.Status
+	again, is := PermitReplacement(policy, replaced("s0", "q0"))
+	if !is || len(again.Status.Replacing) != 1 {
+		t.Errorf("the permit is written twice: %+v", again.Status.Replacing)
+	}
+	if other, is := PermitReplacement(policy, replaced("s0", "q9")); is {
+		t.Errorf("another request takes the permit: %+v", other.Status.Replacing)
+	}
 	release, is := ReleaseReplacement(policy, "q0")
 	if !is || release.Status.Epoch != 6 || len(release.Status.Replacing) > 0 || len(release.Status.Leaving) != 1 {
 		t.Errorf("the release is %+v of %+v", release, release.Status)
-	}
-	again := PermitReplacement(policy, replaced("s0", "q0"))
-	if len(again.Status.Replacing) != 1 {
-		t.Errorf("the permit is written twice: %+v", again.Status.Replacing)
 	}
 }
 

@@ -77,7 +77,7 @@ const (
 	Unmovable           = "Unmovable"           // an eviction would not take it off its node
 	PodStays            = "PodStays"            // its policy says that its load leaves, and the pod does not
 	AnotherIsLeaving    = "AnotherIsLeaving"    // as many members of the role as may be on their way are
-	AnotherIsReplaced   = "AnotherIsReplaced"   // another member is being replaced
+	AnotherIsReplaced   = "AnotherIsReplaced"   // another member is being replaced, or this one for another request
 	PreparationPending  = "PreparationPending"  // a step was begun and is not done
 	TooFewReady         = "TooFewReady"         // fewer other members of the role have a Ready pod than the role asks for
 	EarlierRole         = "EarlierRole"         // members of roles that leave before it are on its node

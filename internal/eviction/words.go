@@ -280,6 +280,15 @@ func anotherIsReplaced(others []*v1alpha1.Replacing, namespace string) Blocker {
 	}
 }
 
+func replacedForAnother(other *v1alpha1.Replacing, namespace string) Blocker {
+	return Blocker{
+		Reason:  AnotherIsReplaced,
+		Message: fmt.Sprintf("%s is being replaced for request %s already; it waits until that is over", other.ID, other.Request),
+		Remedy:  fmt.Sprintf("delete this request; or wait: kubectl get replacementrequest %s -n %s shows what the other one waits for", other.Request, namespace),
+		Retry:   5 * time.Second,
+	}
+}
+
 // awaitedOfGone says why a member counts whose pod was seen gone: without evict.settle the permit stands for a step to be undone alone.
 func awaitedOfGone(r *role) string {
 	if r.settle == 0 {

@@ -60,10 +60,15 @@ func (s *stepping) release() bool {
 	return true
 }
 
-// permitted reports whether the policy's status says that the member is being replaced, and has it say so where it does not.
+// permitted reports whether the policy's status says that the member is being replaced, and has it say so where it does not. It waits as long as it says
+// so for another request: of two that both took the permit neither would keep it.
 func (s *stepping) permitted() bool {
-	if !s.PermitTime.IsZero() {
+	switch {
+	case !s.PermitTime.IsZero():
 		return true
+	case s.PermittedFor != "":
+		s.block(permittedFor(s.Member.ID, s.PermittedFor, s.Namespace))
+		return false
 	}
 	s.act(Action{Kind: Permit})
 	return false

@@ -23,6 +23,8 @@ type StepInput struct {
 	Cancelled bool
 	// PermitTime is when it was written into the policy's status that the member is being replaced; zero: it is not there.
 	PermitTime time.Time
+	// PermittedFor is the name of another request for which the policy's status says that the member is being replaced; "": there is none.
+	PermittedFor string
 	// Rules are what keeps it from beginning: the blockers of the verdict on it, and what the policy lacks.
 	Rules []Blocker
 	// Abandonment is what a person gives up; the zero value is nothing.

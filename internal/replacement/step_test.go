@@ -94,6 +94,7 @@ func TestStep(t *testing.T) {
 	noPod := func(in *StepInput) { in.Pod = nil }
 	noClaim := claim(func(c *Claim) { *c = Claim{Name: c.Name} })
 	noClaims := func(in *StepInput) { in.Claims, in.Progress.Claims = nil, nil }
+	displaced := func(in *StepInput) { in.PermitTime, in.PermittedFor = time.Time{}, "other" }
 	back := Action{Kind: Write}
 	begins := writes(Removing)
 	begins.Progress.PodUID = "" // of a pod that is on no node
@@ -179,6 +180,10 @@ func TestStep(t *testing.T) {
 		"its claim is gone":                     {in: removing(noClaim), actions: []Action{deletesPod}},
 		"another claim has the name":            {in: removing(claim(func(c *Claim) { c.UID = "c2" })), actions: []Action{deletesPod}},
 		"its pod is held":                       {in: removing(noClaim, func(in *StepInput) { in.Pod.Terminating = true }), blockers: []Reason{PredecessorLeaving}},
+		"another request has its permit":        {in: lost(displaced), blockers: []Reason{AnotherIsReplaced}},
+		"… while it goes":                       {in: removing(displaced), blockers: []Reason{AnotherIsReplaced}},
+		"… when all is gone":                    {in: removing(displaced, noClaim, noPod), blockers: []Reason{AnotherIsReplaced}},
+		"… while the successor is waited for":   {in: joining(displaced), blockers: []Reason{AnotherIsReplaced}},
 		"all is gone":                           {in: removing(noClaim, noPod), actions: []Action{writes(Joining)}},
 		"the successor is there":                {in: removing(noClaim, on(n2Alive)), actions: []Action{writes(Joining)}},
 		"a pod without claims goes":             {in: removing(noClaims, func(in *StepInput) { in.Pod.Node = n1Off }), actions: []Action{deletesPod}},

@@ -23,6 +23,7 @@ const (
 	TooManyZonesAffected Reason = "TooManyZonesAffected"
 	TooManyInFlight      Reason = "TooManyInFlight"
 
+	AnotherIsReplaced    Reason = "AnotherIsReplaced" // this one is, for another request; of rules the same
 	StatefulSetMissing   Reason = "StatefulSetMissing"
 	NodeNotKnown         Reason = "NodeNotKnown"
 	NodeNotProvenOff     Reason = "NodeNotProvenOff"
@@ -117,6 +118,13 @@ func suspended() Blocker {
 func orAbandon(remedy string, member v1alpha1.MemberRef, namespace, policy string) string {
 	command := fmt.Sprintf("usher replace %s -n %s --policy %s --role %s --abandon-data", member.PodName, namespace, policy, member.Role)
 	return strings.TrimPrefix(remedy+"; or, where its data is lost for good and is given up: "+command, "; ")
+}
+
+func permittedFor(member, request, namespace string) Blocker {
+	return waiting(
+		AnotherIsReplaced, fmt.Sprintf("%s is being replaced for request %s already, and this one goes on once that is over", member, request),
+		fmt.Sprintf("wait; kubectl get replacementrequest %s -n %s shows what that waits for", request, namespace),
+	)
 }
 
 func noSet(set, pod string) Blocker {

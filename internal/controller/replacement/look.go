@@ -141,6 +141,10 @@ func (r *reconciler) source(ctx context.Context, l *look) error {
 	if at := eviction.ReplacingFor(&policy.Status, l.request.UID); at >= 0 {
 		l.in.PermitTime = policy.Status.Replacing[at].StartTime.Time
 	}
+	entry := l.entry()
+	if other := eviction.ReplacedForAnother(&policy.Status, &entry); other != nil {
+		l.in.PermittedFor = other.Request
+	}
 	if policy.Spec.Audited() {
 		l.lacks(replacement.AuditedSource(policy.Name))
 	}

@@ -318,7 +318,11 @@ func (r *reconciler) do(ctx context.Context, seen *look, a *replacement.Action) 
 	named := snapshot.Key{Namespace: seen.request.Namespace, Name: a.Name}
 	switch a.Kind {
 	case replacement.Permit:
-		return r.Governed.Do(ctx, eviction.PermitReplacement(r.Gatherer.Policies.Declared(seen.policy), seen.entry()))
+		permit, is := eviction.PermitReplacement(r.Gatherer.Policies.Declared(seen.policy), seen.entry())
+		if !is {
+			return answers.Answer{Code: answers.Conflict}
+		}
+		return r.Governed.Do(ctx, permit)
 	case replacement.Release:
 		release, is := eviction.ReleaseReplacement(r.Gatherer.Policies.Declared(seen.policy), seen.request.UID)
 		if !is {
