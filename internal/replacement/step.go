@@ -51,29 +51,6 @@ func (s *stepping) write(phase Phase) {
 	s.act(Action{Kind: Write, Progress: next})
 }
 
-// release has the policy's status forget the member, and reports whether there was anything to forget.
-func (s *stepping) release() bool {
-	if s.PermitTime.IsZero() {
-		return false
-	}
-	s.act(Action{Kind: Release})
-	return true
-}
-
-// permitted reports whether the policy's status says that the member is being replaced, and has it say so where it does not. It waits as long as it says
-// so for another request: of two that both took the permit neither would keep it.
-func (s *stepping) permitted() bool {
-	switch {
-	case !s.PermitTime.IsZero():
-		return true
-	case s.PermittedFor != "":
-		s.block(permittedFor(s.Member.ID, s.PermittedFor, s.Namespace))
-		return false
-	}
-	s.act(Action{Kind: Permit})
-	return false
-}
-
 // wait begins where nothing is in the way, by a look that was taken after the permit was written: no other member can go on the same facts.
 func (s *stepping) wait() {
 	if s.withdrawn() {
@@ -110,22 +87,6 @@ func (s *stepping) withdrawn() bool {
 		s.write(Cancelled)
 	}
 	return s.Cancelled
-}
-
-// patience is how long a permit stands although something is in the way: what was known before it was written does not count, and the
-// system is asked anew first.
-const patience = time.Minute
-
-// revoke takes a permit back that holds others for nothing.
-func (s *stepping) revoke() {
-	if s.PermitTime.IsZero() {
-		return
-	}
-	if end := s.PermitTime.Add(patience); end.After(s.Now) {
-		s.lookAt(end)
-		return
-	}
-	s.release()
 }
 
 // lookAt notes a time at which to look again.
@@ -251,7 +212,7 @@ func (s *stepping) departed() {
 	case s.Pod.Terminating: // an eviction that would be advised is under way
 		s.block(podLeaving(s.Member.PodName, s.Namespace))
 	default:
-		s.block(runs(s.Member, s.Pod.Node.Name, s.Namespace))
+		s.block(s.stillRuns())
 	}
 	for i := range s.Places {
 		if place := &s.Places[i]; s.mayRun(&place.Node) && place.Node.State == NodeAlive {
@@ -387,7 +348,7 @@ func (s *stepping) removeRest(left []*Claim) {
 		}
 		s.act(Action{Kind: DeleteClaim, Name: c.Name, UID: c.UID})
 	}
-	switch old := s.Pod != nil && !s.successor() && (s.expelled() || !s.running()); {
+	switch old := s.Pod != nil && !s.successor() && (s.expelled() || !s.mayStillRun()); {
 	case old && s.becomesSuccessor(left): // the claims that go are waited for
 	case old && s.Pod.Terminating:
 		s.block(podEnding(s.Member.PodName, &s.Pod.Node, s.Namespace))
@@ -416,22 +377,13 @@ func (s *stepping) successor() bool {
 	return s.Progress.Phase != Waiting && s.Pod != nil && s.Pod.UID != s.Progress.PodUID && len(s.oldClaims()) == 0
 }
 
-// succeeded reports whether the set has made the successor of a member that has no claims before anything was begun: its pod is on a node that reports, and
-// earlier ones were on others.
-func (s *stepping) succeeded() bool {
-	if s.Progress.Phase != Waiting || s.Set.Makes != Yes || len(s.Claims) > 0 || len(s.Places) == 0 || s.Pod == nil || s.Pod.Node.State != NodeAlive {
-		return false
-	}
-	return !slices.ContainsFunc(s.Places, func(p Place) bool { return p.Node.Name == s.Pod.Node.Name })
-}
-
 // runs reports whether the predecessor, or a pod with its claims, has come back to a node that reports.
 func (s *stepping) runs() bool {
 	return s.Pod != nil && !s.successor() && s.Pod.Node.Name != "" && s.Pod.Node.State == NodeAlive
 }
 
-// running reports whether the pod with the member's name is on a node where something may run in it.
-func (s *stepping) running() bool {
+// mayStillRun reports whether the pod with the member's name is on a node where something may run in it.
+func (s *stepping) mayStillRun() bool {
 	return s.Pod != nil && s.Pod.Node.Name != "" && s.Pod.Node.State != NodeOff && s.Pod.Node.State != NodeDeleted
 }
 

@@ -191,6 +191,8 @@ type Membership struct {
 	Unread string
 	// Member is its entry under the member's id; nil: there is none.
 	Member *v1alpha1.MemberRegistration
+	// MemberFailed: the system says that the one that Member is about has failed; another may be at its address.
+	MemberFailed bool
 	// Left: the predecessor is not in it. Joined: the successor has its whole part there, and Successor is its entry, nil: it has none.
 	Left, Joined Tristate
 	Successor    *v1alpha1.MemberRegistration

@@ -164,6 +164,19 @@ func runs(member v1alpha1.MemberRef, node, namespace string) Blocker {
 	)
 }
 
+// runsAnew is about a pod without claims that its set has made elsewhere, and that its system does not take for its member's successor.
+func runsAnew(member v1alpha1.MemberRef, node, namespace string, order Order) Blocker {
+	b := runs(member, node, namespace)
+	if order == LeavesFirst {
+		b.Message += fmt.Sprintf(", and no claim of its StatefulSet has its data: it was made anew there, and %s can join again only once its entry is off its system's list", member.ID)
+		b.Remedy = "take the entry off the list of members and add it anew at the same address, as the system's documentation says; then delete the request"
+		return b
+	}
+	b.Message += fmt.Sprintf(", and its system's list does not say that the one that it has as %s has failed", member.ID)
+	b.Remedy = "wait until it does; or, where it lists no earlier one any more, delete the request"
+	return b
+}
+
 func cameBack(member v1alpha1.MemberRef, node, namespace string) Blocker {
 	return waiting(
 		PredecessorRuns, fmt.Sprintf("pod %s has come back on node %s with the claims that were to go: it is judged as a member that runs, and what is left of it goes once it has left", member.PodName, node),

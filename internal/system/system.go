@@ -98,6 +98,8 @@ type Emptying interface {
 type Listing struct {
 	// Member is the entry under the member's id; nil: there is none.
 	Member *v1alpha1.MemberRegistration
+	// Failed: the system says that the one of Member has failed; another may be at its address.
+	Failed bool
 	// Predecessor: the one that was written down is on the list.
 	Predecessor bool
 	// Successor is the entry that has taken the predecessor's place; nil: none has. Joined: it has its whole part there.

@@ -63,7 +63,7 @@ func (r *reconciler) listing(ctx context.Context, l *look) {
 		list.Unread = text.Line(err.Error())
 		return
 	}
-	list.Member, list.Successor = listing.Member, listing.Successor
+	list.Member, list.MemberFailed, list.Successor = listing.Member, listing.Failed, listing.Successor
 	list.Left, list.Joined = not(listing.Predecessor), not(!listing.Joined)
 	if predecessor == nil {
 		list.Left = not(listing.Member != nil)

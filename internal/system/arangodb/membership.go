@@ -47,6 +47,7 @@ func (s *clusterView) listing(id string, predecessor *v1alpha1.MemberRegistratio
 		if failed := s.failedBeside(server); len(failed) > 0 && s.state.Servers[server].Status != agency.Lost { // it is their successor
 			listing.Member = s.registration(failed[0])
 		}
+		listing.Failed = s.state.Servers[listing.Member.ID].Status == agency.Lost
 	}
 	if predecessor == nil {
 		return listing

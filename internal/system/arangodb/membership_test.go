@@ -167,10 +167,13 @@ func TestADBServerWithShardsStaysOnTheList(t *testing.T) {
 func TestCoordinatorsThatHadTheAddressLeaveTheList(t *testing.T) {
 	b := newBench(t, plain())
 	first := "CRDN-a"
+	if got := b.listed("crdn-a", nil); got.Failed {
+		t.Errorf("while it runs it is listed as %+v", got)
+	}
 	b.sim.Wipe(first)
 	second := b.sim.Renew(first)
 	b.ticks(12)
-	if got := b.listed("crdn-a", nil).Member; got == nil || got.ID != first {
+	if got := b.listed("crdn-a", nil); got.Member == nil || got.Member.ID != first || !got.Failed {
 		t.Errorf("while its successor runs, what is to leave is %+v", got)
 	}
 	b.sim.Wipe(second)
