@@ -21,13 +21,23 @@ func (s *stepping) listed() {
 }
 
 // ownAddresses reports whether all addresses of an entry are those of a pod by their names, as a headless Service gives them: POD.SERVICE.NAMESPACE.svc,
-// or of a Service of the pod's name: POD.NAMESPACE.svc. Ids alone are claims: members of several systems have the same. And at an address that
-// goes with the pod no successor would be found.
+// or of a Service of the pod's name: POD.NAMESPACE.svc. Without the label svc a Service of another namespace, whose name is that of this one, would be taken for
+// it. Ids alone are claims: members of several systems have the same. And at an address that goes with the pod no successor would be found.
 func ownAddresses(addresses []string, pod, namespace string) bool {
 	return len(addresses) > 0 && !slices.ContainsFunc(addresses, func(address string) bool {
 		labels := strings.Split(hostOf(address), ".")
-		return labels[0] != pod || !slices.Contains(labels[1:min(3, len(labels))], namespace)
+		return labels[0] != pod || namespaceOf(labels) != namespace
 	})
+}
+
+// namespaceOf is the namespace in the labels of a Service's name, with a pod's before it: the label before svc; "": it is no such name.
+func namespaceOf(labels []string) string {
+	for _, at := range []int{3, 2} { // a namespace may be called svc itself
+		if len(labels) > at && labels[at] == "svc" {
+			return labels[at-1]
+		}
+	}
+	return ""
 }
 
 // asked reports whether what the system's list has decides what is done next.

@@ -96,6 +96,9 @@ func TestStep(t *testing.T) {
 	noClaims := func(in *StepInput) { in.Claims, in.Progress.Claims = nil, nil }
 	displaced := func(in *StepInput) { in.PermitTime, in.PermittedFor = time.Time{}, "other" }
 	succeeds := Action{Kind: Write, Progress: Progress{Phase: Joining, Node: "n1", NodeUID: "n1", Registration: own("http://db-0.db.shop.svc:2380")}}
+	at := func(addresses ...string) func(*StepInput) {
+		return func(in *StepInput) { in.System.Member = own(addresses...) }
+	}
 	failed := func(in *StepInput) { in.System.MemberFailed = true }
 	bySteps := func(in *StepInput) { in.System.Order = BySteps }
 	back := Action{Kind: Write}
@@ -159,6 +162,15 @@ func TestStep(t *testing.T) {
 		"it is not on the system's list":         {in: lost(permitted, listed(Yes, No)), blockers: []Reason{MembershipNotKnown}, next: noon.Add(59 * time.Second)},
 		"its entry is written down":              {in: lost(permitted, listed(No, No), entered), actions: []Action{enters}},
 		"its entry is another's":                 {in: lost(listed(No, No), func(in *StepInput) { in.System.Member = own("http://db-0.db.victim.svc:2380") }), blockers: []Reason{MembershipNotKnown}},
+		"… whose Service is called as this":      {in: lost(listed(No, No), at("http://db-0.shop.victim.svc:2380")), blockers: []Reason{MembershipNotKnown}},
+		"… and svc comes later":                  {in: lost(listed(No, No), at("http://db-0.shop.victim.svc.svc:2380")), blockers: []Reason{MembershipNotKnown}},
+		"… or is the namespace":                  {in: lost(listed(No, No), at("http://db-0.shop.svc.svc:2380")), blockers: []Reason{MembershipNotKnown}},
+		"… or not at all":                        {in: lost(listed(No, No), at("http://db-0.shop:2380")), blockers: []Reason{MembershipNotKnown}},
+		"… or is all that it has":                {in: lost(listed(No, No), at("http://db-0.svc:2380")), blockers: []Reason{MembershipNotKnown}},
+		"one of its addresses is another's":      {in: lost(listed(No, No), at("http://db-0.db.shop.svc:2380", "http://db-0.shop.victim.svc:2380")), blockers: []Reason{MembershipNotKnown}},
+		"its entry is at a Service of its own":   {in: lost(listed(No, No), at("http://db-0.shop.svc:2380")), actions: []Action{{Kind: Permit}}},
+		"… by its whole name":                    {in: lost(listed(No, No), at("http://db-0.db.shop.svc.cluster.local:2380")), actions: []Action{{Kind: Permit}}},
+		"… in a namespace called svc":            {in: lost(listed(No, No), at("http://db-0.db.svc.svc:2380"), func(in *StepInput) { in.Namespace = "svc" }), actions: []Action{{Kind: Permit}}},
 		"its entry is at an address":             {in: lost(listed(No, No), func(in *StepInput) { in.System.Member = own("http://10.1.2.3:2380") }), blockers: []Reason{MembershipNotKnown}},
 		"it has come back and is no member":      {in: removing(on(n1Alive), listed(Yes, No), succeeded), actions: []Action{retains, deletesClaim, {Kind: DeletePod, Name: "db-0", UID: "p1"}}},
 		"all of its system is gone":              {in: removing(cancelled, listed(Unknown, Unknown), func(in *StepInput) { in.Set.Makes, in.StepTime = No, ago(10*time.Minute) }), actions: []Action{writes(Cancelled)}},
