@@ -42,10 +42,10 @@ func (w *Maintenance) Hold(ctx context.Context, seen *v1alpha1.NodeMaintenance, 
 	return answers.Of(w.Client.Patch(ctx, changed, client.MergeFromWithOptions(seen, client.MergeFromWithOptimisticLock{}), client.FieldOwner(fieldManager)))
 }
 
-// DeleteNode deletes the Node of this UID.
+// DeleteNode deletes the Node of this UID. It insists on the version that was decided upon.
 func (w *Maintenance) DeleteNode(ctx context.Context, d maintenance.Deletion) answers.Answer {
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: d.Node}}
-	return answers.Of(w.Client.Delete(ctx, node, client.Preconditions{UID: &d.Call.Node}))
+	return answers.Of(w.Client.Delete(ctx, node, client.Preconditions{UID: &d.Call.Node, ResourceVersion: &d.ResourceVersion}))
 }
 
 // conditionsPatch is a strategic merge patch of a node's conditions, which are merged by type.

@@ -58,11 +58,12 @@ type Replacement struct {
 	Gone      bool // only for those whose pods have left it
 }
 
-// Deletion is a Node to be deleted.
+// Deletion is a Node to be deleted, as it was seen: one that was uncordoned since is not.
 type Deletion struct {
 	Call
 
-	Node string
+	Node            string
+	ResourceVersion string
 }
 
 // NodeConditions are conditions to be set on a node, and types of such to be taken off it.

@@ -48,13 +48,15 @@ func (d *decider) keep(w *work, e *v1alpha1.MaintainedNode) bool {
 		return true
 	}
 	for {
-		step := e.Step
-		if !d.advanceEntry(w, e, n) {
+		step, back := e.Step, givenBack(e, n)
+		if (!back || d.ends(w, e)) && !d.advanceEntry(w, e, n) {
 			w.finish(e.Name)
 			return false
 		}
 		if e.Step == step {
-			d.noteOpened(e, n)
+			if back {
+				w.noteBack(e, n)
+			}
 			return true
 		}
 	}
@@ -74,15 +76,33 @@ func (d *decider) suspended(e *v1alpha1.MaintainedNode) {
 	}
 }
 
-// noteOpened blocks a node that was drained and was made schedulable since.
-func (d *decider) noteOpened(e *v1alpha1.MaintainedNode, n *Node) {
-	if e.Step == v1alpha1.StepDraining || n.Unschedulable {
-		return
+// givenBack reports whether a node that was drained is in service again, or was since: its cordon or the record of its drain was taken away. Pods may have
+// started there.
+func givenBack(e *v1alpha1.MaintainedNode, n *Node) bool {
+	return e.Step != v1alpha1.StepDraining && (!n.Unschedulable || n.CordonedAnew() || !Owned(n.Node))
+}
+
+// ends reports whether nothing is done to the node of an entry any more, so that it goes on though another client has given the node back: many a tool
+// that is waited for uncordons what it has worked on.
+func (d *decider) ends(w *work, e *v1alpha1.MaintainedNode) bool {
+	when := &w.m.Spec.WhenDrained
+	if when.KeepCordoned != nil || when.DeleteNode != nil {
+		return false
 	}
-	block(e, v1alpha1.MaintenanceBlocker{
+	made := d.Calls[Call{Maintenance: w.m.UID, Node: e.UID, Step: e.Step}]
+	return e.Step == v1alpha1.StepWaiting || e.Step == v1alpha1.StepCallingHook && made != nil && made.Done
+}
+
+// noteBack blocks a node that was given back by another client.
+func (w *work) noteBack(e *v1alpha1.MaintainedNode, n *Node) {
+	b := v1alpha1.MaintenanceBlocker{
 		Reason: "NodeNotCordoned", Message: "the node was made schedulable by another client since it was drained",
-		Remedy: "kubectl cordon it, or delete this object",
-	})
+		Remedy: "give the node back: usher maintain --delete " + w.m.Name + "; and create another one if it is still to be drained",
+	}
+	if n.Unschedulable && !n.CordonedAnew() {
+		b.Message = "the record of its drain was taken off the node since it was drained"
+	}
+	block(e, b)
 	e.Blocked = true
 }
 
@@ -305,7 +325,7 @@ func (d *decider) deleting(w *work, e *v1alpha1.MaintainedNode) {
 	}
 	call := Call{Maintenance: w.m.UID, Node: e.UID, Step: e.Step}
 	if stored := w.stored(e.Name); stored != nil && stored.Step == e.Step {
-		d.out.Deletions = append(d.out.Deletions, Deletion{call, e.Name})
+		d.out.Deletions = append(d.out.Deletions, Deletion{call, e.Name, d.nodes[e.Name].ResourceVersion})
 	}
 	d.failing(e, d.Calls[call], "NodeNotDeleted", "the Node cannot be deleted: ", "see the server's words; it is tried again")
 }

@@ -355,6 +355,7 @@ type decided struct {
 }
 
 func (c decided) check(t *testing.T) {
+	t.Helper()
 	in := Input{Now: noon, Maintenances: c.maintenances, Nodes: c.nodes, Drains: c.drains, Calls: c.calls}
 	got := Decide(in)
 	if diff := cmp.Diff(c.want, brief(got)); diff != "" {

@@ -103,9 +103,13 @@ func (w *world) look(mayDie bool) {
 		}
 	}
 	for _, h := range decision.Hooks {
+		w.checkKept(h.Body.Node)
 		w.calls[h.Call] = &Attempt{Done: true}
 	}
 	for _, r := range decision.Replacements {
+		if !r.Gone {
+			w.checkKept(r.Node)
+		}
 		w.calls[r.Call] = &Attempt{Failure: "refused", Since: w.now}
 		if w.asked[r.Call] || rapid.IntRange(0, 3).Draw(w.t, "requests are refused") > 0 {
 			w.asked[r.Call], w.calls[r.Call] = true, &Attempt{Done: true}
@@ -116,6 +120,7 @@ func (w *world) look(mayDie bool) {
 	}
 	for _, d := range decision.Deletions {
 		w.checkRequested(d.Node)
+		w.checkKept(d.Node)
 		delete(w.nodes, d.Node)
 	}
 }
@@ -128,6 +133,24 @@ func (w *world) checkRequested(name string) {
 			w.show()
 			w.t.Fatalf("node %s is deleted before %s has requested successors", name, m.Name)
 		}
+	}
+}
+
+// checkKept fails where something is done to a node that another client has given back.
+func (w *world) checkKept(name string) {
+	if n := w.nodes[name]; n != nil && (!n.Unschedulable || !Owned(n.Node)) {
+		w.show()
+		w.t.Fatalf("something is done to node %s, which is in service again", name)
+	}
+}
+
+// uncordon makes a drained node schedulable, by another client.
+func (w *world) uncordon(name string) {
+	n := *w.nodes[name]
+	if Owned(n.Node) && n.Drain.State == string(drain.Drained) {
+		facts := *n.Node
+		facts.Unschedulable, n.Node = false, &facts
+		w.nodes[name] = &n
 	}
 }
 
@@ -275,6 +298,8 @@ func (w *world) progress(name string) {
 		if w.risky[name] {
 			r.Blockers = []drain.Blocker{{Reason: drain.LocalStorage, Dead: true}}
 		}
+	case Owned(n.Node) && !n.Unschedulable: // a drain takes no node back
+		r.Begun, r.Blockers = true, []drain.Blocker{{Reason: drain.NodeNotCordoned, Dead: true}}
 	case !Owned(n.Node) || !n.Drain.Working():
 		r.Begun = true
 		w.set(name, snapshot.Draining, true)
@@ -359,7 +384,7 @@ func TestMaintenances(t *testing.T) {
 		w := newWorld(t)
 		for range rapid.IntRange(1, 60).Draw(t, "steps") {
 			names := slices.Sorted(maps.Keys(w.nodes))
-			switch rapid.IntRange(0, 13).Draw(t, "what") {
+			switch rapid.IntRange(0, 14).Draw(t, "what") {
 			case 0:
 				if len(w.all) < 4 {
 					w.create()
@@ -393,7 +418,11 @@ func TestMaintenances(t *testing.T) {
 					name := rapid.SampledFrom(names).Draw(t, "node")
 					w.risky[name] = !w.risky[name]
 				}
-			case 8, 9, 10:
+			case 8:
+				if len(names) > 0 {
+					w.uncordon(rapid.SampledFrom(names).Draw(t, "node"))
+				}
+			case 9, 10, 11:
 				w.look(true)
 			default:
 				if len(names) > 0 {

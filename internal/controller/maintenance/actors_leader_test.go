@@ -236,11 +236,15 @@ func (a api) Patch(_ context.Context, object client.Object, _ client.Patch, _ ..
 	return a.write(object, func(to, from *v1alpha1.NodeMaintenance) { to.Finalizers = from.Finalizers })
 }
 
-func (a api) Delete(_ context.Context, object client.Object, _ ...client.DeleteOption) error {
+func (a api) Delete(_ context.Context, object client.Object, options ...client.DeleteOption) error {
 	a.l.mu.Lock()
 	defer a.l.mu.Unlock()
 	if !a.l.writing() {
 		return unavailable
+	}
+	insists := new(client.DeleteOptions).ApplyOptions(options).Preconditions
+	if n := a.l.sim.Truth().Cluster.Node(object.GetName()); n != nil && *insists.ResourceVersion != n.ResourceVersion {
+		return apierrors.NewConflict(schema.GroupResource{Resource: "nodes"}, n.Name, nil)
 	}
 	a.l.note("-- node %s is deleted", object.GetName())
 	a.l.sim.DeleteNode(object.GetName())
