@@ -193,9 +193,12 @@ func (j *judgement) breakGlass(in *AdmissionInput) AdmissionResult {
 }
 
 // endsHold reports whether Usher itself removes a pod that blockers hold no longer: by an eviction, or by a DELETE past budgets, which must
-// neither be by force nor bring the pod back at once.
+// neither be by force nor bring the pod back at once. One that stays is emptied, and never removed.
 func (j *judgement) endsHold(in *AdmissionInput) bool {
-	movable := in.Verb == VerbEvict || !in.forced() && !in.Pod.Owner.DaemonSet()
+	movable := in.Verb == VerbEvict || !in.forced() && !in.Pod.Owner.DaemonSet() && !in.Pod.Mirror
+	if j.loads() && !in.Pod.Finished() {
+		return false
+	}
 	return j.expired() && movable && slices.Contains(in.Self, in.User)
 }
 

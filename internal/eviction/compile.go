@@ -117,6 +117,7 @@ func (c *compiler) member(policy *Policy, spec *v1alpha1.EvictionPolicySpec, ind
 	if err != nil {
 		c.report(path+".selector", "%s", err)
 		policy.blind = true
+		policy.blindLoad = policy.blindLoad || declared.Leaves == v1alpha1.LeavesLoad
 		return
 	}
 	policy.entries = append(policy.entries, entry{

@@ -78,7 +78,7 @@ func (j *judgement) judgeReplacement() *judgement {
 
 func judgeEviction(in Input) *judgement {
 	j := claimedPod(in)
-	if j.role != nil && !j.idle() {
+	if governed := j.role != nil || len(j.verdict.Blockers) > 0; in.Pod != nil && governed && !j.idle() {
 		j.unmovable()
 	}
 	return j.judge()
@@ -132,6 +132,8 @@ type judgement struct {
 	policy *Declared
 	entry  *entry
 	role   *role
+	// load is set where one of several entries that claim the pod has it stay.
+	load bool
 	// valid: the evidence may decide.
 	valid bool
 	facts expression.Facts // of the member; nil: not known
@@ -170,6 +172,7 @@ func claimed(in Input) *judgement {
 		j.take(found[0])
 	case len(found) > 1:
 		j.block(claimedTwice(found))
+		j.load = slices.ContainsFunc(found, func(c claimant) bool { return c.entry.load })
 	}
 	return j
 }
@@ -272,10 +275,10 @@ func (j *judgement) own(ref *v1alpha1.MemberRef) bool {
 }
 
 // unmovable blocks what would not take the member off its node: the pod would be back there at once, or only its image in
-// the API would go.
+// the API would go. That is so whatever its role is, also where that is not known: the end of a hold lets everything else go.
 func (j *judgement) unmovable() {
 	switch owner := j.in.Pod.Owner; {
-	case j.entry.load: // nothing is to take it off
+	case j.loads(): // nothing is to take it off
 	case j.in.Pod.Mirror:
 		j.block(staticPod())
 	case owner.DaemonSet():
@@ -299,6 +302,7 @@ func (j *judgement) mislabelled() bool {
 		}
 		if policy.Policy.blind {
 			j.block(policyInvalid(policy.Key, policy.Policy.problems))
+			j.load = policy.Policy.blindLoad
 		} else {
 			j.block(policyDisagrees(policy.Key))
 		}

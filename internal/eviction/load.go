@@ -14,8 +14,8 @@ import (
 // when it is asked.
 const emptiedAgain = 30 * time.Second
 
-// loads reports whether the pod stays, and what it carries leaves.
-func (j *judgement) loads() bool { return j.entry != nil && j.entry.load }
+// loads reports whether the pod stays, and what it carries leaves: by the entry that claims it, or by one of several that do.
+func (j *judgement) loads() bool { return j.load || j.entry != nil && j.entry.load }
 
 func emptiedOf(emptied []v1alpha1.Emptied, uid types.UID) int {
 	return slices.IndexFunc(emptied, func(e v1alpha1.Emptied) bool { return e.PodUID == uid })
@@ -23,7 +23,7 @@ func emptiedOf(emptied []v1alpha1.Emptied, uid types.UID) int {
 
 // empty writes down that nothing of what the pod carries is left, and says so for as long as the eviction is wanted. The responder's entry is
 // never completed: the next responder would evict the pod. In a policy that is being deleted nothing is written down any more: statusReconciler
-// crosses all out there.
+// crosses all out there. Nor is it of a pod of which it is not known whose member it is.
 func (in *ResponderInput) empty(j *judgement) []Action {
 	if !in.Active {
 		return nil
@@ -33,10 +33,10 @@ func (in *ResponderInput) empty(j *judgement) []Action {
 		said += "; what holds it: " + j.summary()
 	}
 	tell := in.respond(Report{Message: v1alpha1.EmptiedPrefix + said})
-	status := statusOf(j.policy)
-	if emptiedOf(status.Emptied, in.Pod.UID) >= 0 || j.policy.Deleted {
+	if j.policy == nil || j.policy.Deleted || emptiedOf(j.status().Emptied, in.Pod.UID) >= 0 {
 		return tell
 	}
+	status := statusOf(j.policy)
 	status.Emptied = append(status.Emptied, v1alpha1.Emptied{
 		MemberRef: memberRef(j.verdict.Role, j.verdict.Member, in.Pod), StartTime: moment(in.Now),
 	})
@@ -88,9 +88,13 @@ func (j *judgement) stay() {
 	if !j.loads() || j.in.Pod.Finished() {
 		return
 	}
+	policy := "a policy that claims it"
+	if j.policy != nil {
+		policy = "policy " + j.policy.Key.Name
+	}
 	b := Blocker{
 		Reason:  PodStays,
-		Message: fmt.Sprintf("the pod stays on its node: policy %s says that what it carries leaves (leaves: Load)", j.policy.Key.Name),
+		Message: fmt.Sprintf("the pod stays on its node: %s says that what it carries leaves (leaves: Load)", policy),
 		Remedy: fmt.Sprintf("usher drain %s, or usher evict %s -n %s, has it emptied; a DELETE restarts the pod where it is, if its rules allow that",
 			j.in.Pod.Node, j.in.Pod.Name, j.in.Pod.Namespace),
 		Retry: lookAgain,

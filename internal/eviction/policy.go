@@ -24,6 +24,8 @@ type Policy struct {
 	entries      []entry
 	// blind: an entry's selector cannot be read, so it is not known which pods it claims.
 	blind bool
+	// blindLoad: the pods of such an entry stay.
+	blindLoad bool
 }
 
 // declares reports whether an entry has the role.
