@@ -176,16 +176,26 @@ func TestSystemsAreOnTheMachineOnlyWhereTheyMayBe(t *testing.T) {
 	}
 }
 
-// What calls for steps and for the list of members take counts while they last.
+// What calls for steps, for the list of members and for what is on members take counts while they last.
 func TestCallsTakeMemory(t *testing.T) {
 	w, s := newStage(), &fakeSystem{}
 	k, p := w.observer(), w.policy("a", s)
 	calls := map[string]func() error{
-		"Prepare": func() error { _, err := k.Prepare(t.Context(), of(p), eviction.Preparation{}); return err },
-		"Undo":    func() error { _, err := k.Undo(t.Context(), of(p), eviction.Preparation{}); return err },
-		"Listed":  func() error { _, err := k.Listed(t.Context(), of(p), system.Member{}, nil); return err },
-		"Leave":   func() error { _, err := k.Leave(t.Context(), of(p), system.Member{}, nil); return err },
-		"Join":    func() error { _, err := k.Join(t.Context(), of(p), system.Member{}, nil); return err },
+		"Prepare":        func() error { _, err := k.Prepare(t.Context(), of(p), eviction.Preparation{}); return err },
+		"Undo":           func() error { _, err := k.Undo(t.Context(), of(p), eviction.Preparation{}); return err },
+		"Listed":         func() error { _, err := k.Listed(t.Context(), of(p), system.Member{}, nil); return err },
+		"Leave":          func() error { _, err := k.Leave(t.Context(), of(p), system.Member{}, nil); return err },
+		"Join":           func() error { _, err := k.Join(t.Context(), of(p), system.Member{}, nil); return err },
+		"List":           func() error { _, err := k.List(t.Context(), of(p)); return err },
+		"Admit":          func() error { _, err := k.Admit(t.Context(), of(p), "", nil); return err },
+		"Expel":          func() error { _, err := k.Expel(t.Context(), of(p), nil); return err },
+		"Contents":       func() error { _, err := k.Contents(t.Context(), of(p), nil); return err },
+		"Form":           func() error { _, err := k.Form(t.Context(), of(p), nil); return err },
+		"Lead":           func() error { _, err := k.Lead(t.Context(), of(p)); return err },
+		"Empty":          func() error { _, err := k.Empty(t.Context(), of(p), system.Member{}); return err },
+		"Refill":         func() error { _, err := k.Refill(t.Context(), of(p), system.Member{}); return err },
+		"Maintain":       func() error { _, err := k.Maintain(t.Context(), of(p), "", 0); return err },
+		"EndMaintenance": func() error { _, err := k.EndMaintenance(t.Context(), of(p), ""); return err },
 	}
 	for name, call := range calls {
 		s.bytes = DefaultMemory / 4

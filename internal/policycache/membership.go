@@ -153,8 +153,8 @@ func (k *Observer) EndMaintenance(ctx context.Context, source *Source, zone stri
 }
 
 func (k *Observer) emptying(ctx context.Context, source *Source, ask func(context.Context, system.Emptying) (string, error)) (missing string, err error) {
-	ctx, cancel := context.WithTimeout(ctx, source.timeout())
-	defer cancel()
+	ctx, end := k.call(ctx, source)
+	defer end()
 	open, err := k.connect(ctx, k.called(source))
 	if err != nil {
 		return "", err

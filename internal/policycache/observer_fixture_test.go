@@ -101,14 +101,42 @@ func (s *fakeSystem) Join(ctx context.Context, _ system.Member, _ *v1alpha1.Memb
 	return "", system.Take(ctx, s.bytes)
 }
 
-func (s *fakeSystem) List(context.Context) (memberset.Listing, error) {
-	return memberset.Listing{}, nil
+func (s *fakeSystem) List(ctx context.Context) (memberset.Listing, error) {
+	return memberset.Listing{}, system.Take(ctx, s.bytes)
 }
 
-func (s *fakeSystem) Admit(context.Context, string, []string) (string, error) { return "", nil }
+func (s *fakeSystem) Admit(ctx context.Context, _ string, _ []string) (string, error) {
+	return "", system.Take(ctx, s.bytes)
+}
 
-func (s *fakeSystem) Expel(context.Context, *v1alpha1.MemberRegistration) (string, error) {
-	return "", nil
+func (s *fakeSystem) Expel(ctx context.Context, _ *v1alpha1.MemberRegistration) (string, error) {
+	return "", system.Take(ctx, s.bytes)
+}
+
+func (s *fakeSystem) Contents(ctx context.Context, _ []system.Member) (memberset.Listing, error) {
+	return memberset.Listing{}, system.Take(ctx, s.bytes)
+}
+
+func (s *fakeSystem) Form(ctx context.Context, _ []system.Member) (string, error) {
+	return "", system.Take(ctx, s.bytes)
+}
+
+func (s *fakeSystem) Lead(ctx context.Context) (string, error) { return "", system.Take(ctx, s.bytes) }
+
+func (s *fakeSystem) Empty(ctx context.Context, _ system.Member) (string, error) {
+	return "", system.Take(ctx, s.bytes)
+}
+
+func (s *fakeSystem) Refill(ctx context.Context, _ system.Member) (string, error) {
+	return "", system.Take(ctx, s.bytes)
+}
+
+func (s *fakeSystem) Maintain(ctx context.Context, _ string, _ time.Duration) (string, error) {
+	return "", system.Take(ctx, s.bytes)
+}
+
+func (s *fakeSystem) EndMaintenance(ctx context.Context, _ string) (string, error) {
+	return "", system.Take(ctx, s.bytes)
 }
 
 func (s *fakeSystem) Close() {
