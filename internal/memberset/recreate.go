@@ -33,12 +33,12 @@ func (d *decision) recreate(members []*v1alpha1.SetMember) {
 	for _, m := range members {
 		switch p := d.pod(m.ID); {
 		case p.Asked:
-			d.block(awaitsEviction(m.ID, d.Set.Namespace))
+			d.block(awaitsEviction(m.ID, p, d.Set.Namespace))
 		case p.Unasked != "":
 			d.block(Unread("whether the eviction of pod "+m.ID+" is asked for", p.Unasked, "see that usher is installed whole: usher install"))
 		case slices.Contains(chosen, m):
 			d.act(Action{Kind: EvictPod, Member: m.ID, Name: p.Name, UID: p.UID})
-			d.block(awaitsEviction(m.ID, d.Set.Namespace))
+			d.block(awaitsEviction(m.ID, p, d.Set.Namespace))
 		case d.Set.Spec.UpdateStrategy.Recreate.Batch == v1alpha1.BatchNone:
 			d.block(batchNone(m.ID))
 		default:

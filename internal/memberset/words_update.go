@@ -27,11 +27,18 @@ func awaitsReplacements(id, why string, most int) Blocker {
 	}
 }
 
-func awaitsEviction(id, namespace string) Blocker {
-	return Blocker{
+// awaitsEviction is about a pod whose eviction is asked for. One that cannot start may keep the rules of its role from passing ever: with a majority of voters there is
+// no quorum that they could ask for.
+func awaitsEviction(id string, p *Pod, namespace string) Blocker {
+	b := Blocker{
 		Reason: UpdateWaits, Message: fmt.Sprintf("pod %s is of another template: its eviction is asked for, after which it is made anew", id),
 		Remedy: fmt.Sprintf("wait; usher why %s -n %s says what keeps it", id, namespace),
 	}
+	if !p.Ready && p.Waiting != "" {
+		b.Message += "; it does not start: " + p.Waiting
+		b.Remedy += fmt.Sprintf("; where that cannot pass while it does not start, let it go: kubectl annotate pod %s -n %s %s=%q", id, namespace, v1alpha1.BreakGlassAnnotation, "its template could not start")
+	}
+	return b
 }
 
 func awaitsUncordoned(id, node, namespace string) Blocker {
