@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -97,6 +98,29 @@ func TestBadInput(t *testing.T) {
 				t.Errorf("it says %+v", r.Status.Blockers)
 			}
 			removesNothing(t, &r)
+		})
+	}
+}
+
+// Before the system is formed, a container that does not start is named as well: it is why the system is not.
+func TestAContainerThatDoesNotStartWhereASystemForms(t *testing.T) {
+	for _, kind := range []Kind{listing, emptying} {
+		t.Run(kind.Name, func(t *testing.T) {
+			w := newWorld(kind, 3, t.Fatalf)
+			w.image("broken")
+			for range 20 {
+				w.pass()
+				w.step(-1)
+			}
+			w.pass()
+			want := []string{
+				"pod kv-member-1 is not Ready: container etcd: ImagePullBackOff", "pod kv-member-2 is not Ready: container etcd: ImagePullBackOff",
+				"pod kv-member-3 is not Ready: container etcd: ImagePullBackOff",
+			}
+			r := Decide(w.in)
+			if diff := cmp.Diff(want, saidOf(&r, PodNotReady)); diff != "" {
+				t.Errorf("%s\n%+v", diff, r.Status.Blockers)
+			}
 		})
 	}
 }

@@ -161,7 +161,7 @@ func (d *decision) awaited(m *v1alpha1.SetMember, p *Pod) Blocker {
 	switch {
 	case p.Node == "":
 		return unscheduled(m.ID, p.Unscheduled, d.unbound(m), d.Set.Namespace)
-	case d.Kind.forms() && d.status.Formed == nil:
+	case d.Kind.forms() && d.status.Formed == nil && (p.Ready || p.Waiting == ""):
 		return forming(m.ID, d.List.Unread)
 	case !p.Ready:
 		return notReady(m.ID, p.Waiting, d.Set.Namespace)

@@ -381,7 +381,7 @@ func (w *world) gather() {
 	var entries []Entry
 	for i := range w.in.Set.Status.Members {
 		m := &w.in.Set.Status.Members[i]
-		if !slices.ContainsFunc(w.in.Pods, func(p Pod) bool { return p.Name == m.ID && p.Node != "" && !w.lost[p.Node] }) {
+		if !slices.ContainsFunc(w.in.Pods, func(p Pod) bool { return p.Name == m.ID && p.Node != "" && !w.lost[p.Node] && !broken(&p) }) {
 			return
 		}
 		e := Entry{Name: m.ID, Whole: true}
