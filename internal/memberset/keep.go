@@ -272,10 +272,12 @@ func (d *decision) claimsLeft(m *v1alpha1.SetMember) []*Claim {
 }
 
 func (d *decision) removeService(m *v1alpha1.SetMember) {
-	for i := range d.Services {
-		if s := &d.Services[i]; s.Name == m.ID && s.Ours && !s.Terminating {
-			d.act(Action{Kind: DeleteService, Member: m.ID, Name: s.Name, UID: s.UID})
-		}
+	switch place := at(d.services, m.ID); {
+	case place < 0 || !d.Services[place].Ours:
+	case d.Services[place].Terminating:
+		d.block(serviceTerminates(m.ID, d.Set.Namespace))
+	default:
+		d.act(Action{Kind: DeleteService, Member: m.ID, Name: m.ID, UID: d.Services[place].UID})
 	}
 }
 

@@ -128,3 +128,31 @@ func TestHad(t *testing.T) {
 		}
 	}
 }
+
+// What is left of a member that goes, and is being deleted, is named until it is gone.
+func TestWhatIsBeingDeletedIsNamed(t *testing.T) {
+	const id = "kv-member-1"
+	for name, test := range map[string]struct {
+		left func(w *world)
+		want Reason
+	}{
+		"its pod":   {func(w *world) { w.podNamed(id).Terminating = true }, PodTerminates},
+		"its claim": {func(w *world) { w.gone(id); w.in.Claims[0].Terminating, w.in.Claims[0].Retained = true, true }, ClaimTerminates},
+		"its Service": {func(w *world) {
+			w.gone(id)
+			w.in.Claims, w.in.Services[0].Terminating = w.in.Claims[1:], true
+		}, ServiceTerminates},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := formed(t, listing, 4)
+			w.group().Replicas = new(int32(3))
+			w.goes(id, v1alpha1.RemovalRemoving)
+			w.in.List.Entries = slices.DeleteFunc(w.in.List.Entries, func(e Entry) bool { return e.Name == id })
+			test.left(w)
+			r := Decide(w.in)
+			if len(r.Actions) > 0 || !slices.Equal(reasons(&r), []string{string(test.want)}) || len(r.Status.Members) != 4 {
+				t.Errorf("it does %v, and says %+v", kinds(r), r.Status.Blockers)
+			}
+		})
+	}
+}

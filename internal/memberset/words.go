@@ -39,6 +39,7 @@ const (
 	MemberRefills     Reason = "MemberRefills"
 	PodTerminates     Reason = "PodTerminates"
 	ClaimTerminates   Reason = "ClaimTerminates"
+	ServiceTerminates Reason = "ServiceTerminates"
 	ClaimMissing      Reason = "ClaimMissing"
 	PolicyTerminates  Reason = "PolicyTerminates"
 	VolumeNotKnown    Reason = "VolumeNotKnown"
@@ -251,6 +252,12 @@ func withoutAddress(id, namespace string) Blocker {
 func claimTerminates(name, namespace string) Blocker {
 	return Blocker{
 		Reason: ClaimTerminates, Message: fmt.Sprintf("claim %s is being deleted", name), Remedy: fmt.Sprintf("if it stays, see its finalizers: kubectl get pvc %s -n %s -o yaml", name, namespace),
+	}
+}
+
+func serviceTerminates(id, namespace string) Blocker {
+	return Blocker{
+		Reason: ServiceTerminates, Message: fmt.Sprintf("Service %s is being deleted", id), Remedy: fmt.Sprintf("if it stays, see its finalizers: kubectl get service %s -n %s -o yaml", id, namespace),
 	}
 }
 
