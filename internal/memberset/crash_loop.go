@@ -1,6 +1,7 @@
 package memberset
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -106,4 +107,28 @@ func (d *decision) crash(g *group, pod *corev1.Pod, m *v1alpha1.SetMember) {
 			}
 		}
 	}
+}
+
+// started are the commands that have a member start again which annotations keep from it; nil: it is Ready, or none does.
+func (d *decision) started(m *v1alpha1.SetMember) []string {
+	g := d.group(m.Group)
+	if g == nil || d.down(m) == 0 {
+		return nil
+	}
+	var commands []string
+	off := func(annotation, why string) {
+		object := "memberset " + d.Set.Name
+		if why == byPod {
+			object = "pod " + m.ID
+		}
+		commands = append(commands, fmt.Sprintf("kubectl annotate %s -n %s %s-", object, d.Set.Namespace, annotation))
+	}
+	crash := d.crashLoops(g, m)
+	for _, container := range slices.Sorted(maps.Keys(crash)) {
+		off(v1alpha1.CrashLoopPrefix+container, crash[container])
+	}
+	if why := d.emptyConfiguration(m); why != "" {
+		off(v1alpha1.EmptyConfigurationAnnotation, why)
+	}
+	return commands
 }

@@ -2,6 +2,7 @@ package memberset
 
 import (
 	"slices"
+	"strings"
 	"testing"
 
 	"usher.sh/usher/api/v1alpha1"
@@ -84,4 +85,51 @@ func TestCrashLoopOfAnOutdatedPod(t *testing.T) {
 	wants(t, w)
 	w.in.Set.Annotations = map[string]string{v1alpha1.CrashLoopPrefix + "etcd": "kv-member-1"}
 	wants(t, w, "evictPod kv-member-1")
+}
+
+// Pods that are to crash go zone by zone, and the first never become Ready: what they are kept by is said, and where more may be unavailable they go on.
+func TestCrashLoopInBatches(t *testing.T) {
+	const etcd = v1alpha1.CrashLoopPrefix + "etcd"
+	for name, test := range map[string]struct {
+		kind   Kind
+		change func(w *world)
+		remedy string
+	}{
+		"all, by the set": {plain, func(w *world) { w.in.Set.Annotations = map[string]string{etcd: "*"} }, "to have it start: kubectl annotate memberset kv -n shop crash-loop.usher.sh/etcd-"},
+		"an empty configuration": {configured, func(w *world) {
+			w.in.Set.Annotations = map[string]string{v1alpha1.EmptyConfigurationAnnotation: "*"}
+		}, "to have it start: kubectl annotate memberset kv -n shop usher.sh/empty-configuration-"},
+		"by the pods": {plain, func(w *world) {
+			for i := range w.in.Pods {
+				w.in.Pods[i].Annotations[etcd] = "anna"
+			}
+		}, "to have it start: kubectl annotate pod kv-member-1 -n shop crash-loop.usher.sh/etcd-"},
+		"for another cause": {plain, func(w *world) { w.image("etcd:2") }, "wait; see the logs of these pods"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := formed(t, test.kind, 3)
+			for _, id := range w.ids() {
+				w.podNamed(id).Zone = "z-" + id
+			}
+			test.change(w)
+			w.step(-1)
+			w.step(-1)
+			w.gone("kv-member-1")
+			w.step(-1) // it is made anew
+			w.podNamed("kv-member-1").Node, w.podNamed("kv-member-1").Zone, w.podNamed("kv-member-1").Ready = "n1", "z-kv-member-1", false
+			r := Decide(w.in)
+			for _, id := range []string{"kv-member-2", "kv-member-3"} {
+				at := slices.IndexFunc(r.Status.Blockers, func(b v1alpha1.ReplacementBlocker) bool {
+					return b.Reason == string(UpdateWaits) && strings.HasPrefix(b.Message, "pod "+id)
+				})
+				if at < 0 || !strings.HasSuffix(r.Status.Blockers[at].Remedy, test.remedy) {
+					t.Errorf("of %s it says %+v", id, r.Status.Blockers)
+				}
+			}
+			w.in.Set.Spec.UpdateStrategy.Recreate.MaxUnavailableZones = new(int32(2))
+			if got := kinds(Decide(w.in)); !slices.Contains(got, "evictPod kv-member-2") {
+				t.Errorf("two zones may be unavailable, and it does %v", got)
+			}
+		})
+	}
 }

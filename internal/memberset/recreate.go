@@ -42,9 +42,20 @@ func (d *decision) recreate(members []*v1alpha1.SetMember) {
 		case d.Set.Spec.UpdateStrategy.Recreate.Batch == v1alpha1.BatchNone:
 			d.block(batchNone(m.ID))
 		default:
-			d.block(awaitsBatch(m.ID, d.unavailable()))
+			d.block(d.awaitsOthers(m))
 		}
 	}
+}
+
+// awaitsOthers is about a pod that goes once others are there. Of one that is kept from starting it says by what: that is not waited for.
+func (d *decision) awaitsOthers(m *v1alpha1.SetMember) Blocker {
+	unavailable := d.unavailable()
+	for _, other := range unavailable {
+		if commands := d.started(other); len(commands) > 0 {
+			return awaitsDebugged(m.ID, other.ID, commands)
+		}
+	}
+	return awaitsBatch(m.ID, unavailable)
 }
 
 // stranded keeps a pod that could be made anew on its node alone, which is cordoned, and reports whether it is one: its eviction would not come, and others would wait for it.

@@ -62,6 +62,15 @@ func awaitsBatch(id string, unavailable []*v1alpha1.SetMember) Blocker {
 	return b
 }
 
+// awaitsDebugged is about a pod that goes after another that does not become Ready, since an annotation keeps it from starting.
+func awaitsDebugged(id, other string, commands []string) Blocker {
+	return Blocker{
+		Reason:  UpdateWaits,
+		Message: fmt.Sprintf("pod %s is to be made anew once pod %s is Ready, which an annotation keeps from starting", id, other),
+		Remedy:  fmt.Sprintf("to have more made anew meanwhile, as far as the rules of their roles let them, raise spec.updateStrategy.recreate.maxUnavailableZones; to have it start: %s", strings.Join(commands, "; ")),
+	}
+}
+
 // awaitsFormed is about a Ready pod of a system that may be formed, which is not known yet.
 func awaitsFormed(id string) Blocker {
 	return Blocker{
