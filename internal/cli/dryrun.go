@@ -51,8 +51,7 @@ func askServer(ctx context.Context, s *session, req drain.Request, v *printer) e
 	var pods []drain.PodStatus
 	s.source.Read(func(view snapshot.View) {
 		pods = slices.DeleteFunc(drain.Decide(view, req, drain.NewLedger()).Pods, func(p drain.PodStatus) bool {
-			member, some := view.Cluster.MembershipOf(p.Pod)
-			return some && member.Entry.Load // it is never evicted
+			return view.Cluster.Loads(p.Pod) // it is never evicted
 		})
 	})
 	writer := s.writer()

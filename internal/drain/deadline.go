@@ -127,9 +127,9 @@ func (d *decider) room() time.Duration {
 }
 
 // shortenGrace shortens the grace of a pod that another client asked to end, if it would
-// outlive the node. One that stays by its policy ends as its own controller has it end.
+// outlive the node. One that stays by its policy, or may, ends as its own controller has it end.
 func (d *decider) shortenGrace(p *snapshot.Pod) {
-	if d.loads(p) || !d.mustGo(p) || !p.Deletion.After(d.req.Deadline.Add(-d.schedule.reserve+time.Second)) {
+	if !d.mayRemove(p) || !d.mustGo(p) || !p.Deletion.After(d.req.Deadline.Add(-d.schedule.reserve+time.Second)) {
 		return
 	}
 	at, t := d.standing(Delete, p.UID, p.ResourceVersion)
@@ -144,11 +144,11 @@ func (d *decider) pastBudget(s *PodStatus) bool {
 	return d.schedule.passed(phaseLast) && d.passable(s) && d.deletionTurn(s.Pod)
 }
 
-// passable reports whether a pod that is held so is deleted in the end. Only what
+// passable reports whether a pod is deleted in the end, past what holds it. Only what
 // protects availability is passed over, and only if the operator said so; objections,
 // admission and missing rights stand. A webhook that has refused the last eviction, with whatever code, may not be asked about a deletion.
 func (d *decider) passable(s *PodStatus) bool {
-	if d.req.AtDeadline != AtDeadlineDelete || d.req.Deadline.IsZero() {
+	if d.req.AtDeadline != AtDeadlineDelete || d.req.Deadline.IsZero() || !d.mayRemove(s.Pod) {
 		return false
 	}
 	if t := d.led.tries[tryKey{Evict, s.Pod.UID}]; t != nil && (t.answer.Admission || t.answer.Code == answers.Denied) {

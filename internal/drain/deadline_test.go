@@ -154,6 +154,9 @@ func TestHasten(t *testing.T) {
 		"a node of another drain":    {node("a", drainedBy("other", beat)), time.Hour, nil},
 		"a node that was uncordoned": {node("a", drainedBy(me, beat), schedulable), time.Hour, nil},
 		"it stays by its policy":     {all(node("a", drainedBy(me, beat)), loads), time.Hour, nil},
+		"… by one of two":            {all(node("a", drainedBy(me, beat)), claimedTwice), time.Hour, nil},
+		"it may stay":                {all(node("a", drainedBy(me, beat)), gap("evictionpolicies", "forbidden", true)), time.Hour, nil},
+		"… by a selector of no use":  {all(node("a", drainedBy(me, beat)), unselected), time.Hour, nil},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -167,6 +170,37 @@ func TestHasten(t *testing.T) {
 			s.answer(answers.Accepted)
 			s.decide()
 			same(t, "again", nil, evictions(s.last))
+		})
+	}
+}
+
+// At the deadline nothing is deleted that may stay by its policy.
+func TestDeadlineRemovesNothingThatMayStay(t *testing.T) {
+	unserved := gap("evictionrequests", "not served", true)
+	for name, c := range map[string]struct {
+		policies fact
+		want     []string
+	}{
+		"its policy has no pods stay":     {func(*snapshot.Cluster) {}, []string{"delete db-0 in 1s"}},
+		"policies cannot be read":         {gap("evictionpolicies", "forbidden", true), nil},
+		"a selector of it cannot be used": {unselected, nil},
+		"it stays by one of two policies": {claimedTwice, nil},
+		"another's selector is of no use": {func(c *snapshot.Cluster) {
+			c.SetPolicy(&snapshot.Policy{Namespace: "default", Name: "x", LoadUnread: true})
+		}, []string{"delete db-0 in 1s"}},
+		"… that of a policy it has not": {func(c *snapshot.Cluster) {
+			c.SetPolicy(&snapshot.Policy{Namespace: "tenant", Name: "cloud", LoadUnread: true})
+		}, []string{"delete db-0 in 1s"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			req := spot("a")
+			req.AtDeadline = drain.AtDeadlineDelete
+			inBudget := func(p *snapshot.Pod) { inRole("hypervisor")(p); p.Labels["app"] = "db" }
+			s := tell(t, req, node("a", drainedBy(me, start.Add(109*time.Second))), unserved, c.policies, statefulSet("db", 1), pod("db-0", on("a"), ofSet("db"), inBudget),
+				budget("db", 1, 1, 1, minAvailable("1")))
+			s.then(109 * time.Second)
+			s.decide()
+			same(t, "near the deadline", c.want, evictions(s.last))
 		})
 	}
 }

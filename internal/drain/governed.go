@@ -68,11 +68,9 @@ func (d *decider) judgeGoverned(s PodStatus) PodStatus {
 	return s
 }
 
-// limitAsked ends the hold of a governed pod, which its responder evicts under its budgets. One that stays is never evicted: no budget holds it.
-// Where policies cannot be read, any governed pod may be one.
+// limitAsked ends the hold of a governed pod, which its responder evicts under its budgets.
 func (d *decider) limitAsked(s *PodStatus, own *snapshot.Request) {
-	_, unread := d.Cluster.Gap(policies)
-	if !d.limited(s.Pod) || d.loads(s.Pod) || unread {
+	if !d.limited(s.Pod) {
 		return
 	}
 	ref, found := d.budgetsAllow(s.Pod)

@@ -51,9 +51,10 @@ func (d *decider) limitHold(s *PodStatus, ref budgetRef, since time.Time) {
 	s.State, s.Blockers = Evicting, nil
 }
 
-// limited reports whether administrators have limited how long budgets may hold this drain in the pod's namespace.
+// limited reports whether administrators have limited how long budgets may hold this drain in the pod's namespace. One that stays, or may, is never
+// evicted: no budget holds it.
 func (d *decider) limited(p *snapshot.Pod) bool {
-	return d.req.Self.OfMaintenance() && d.HoldLimits[p.Namespace].MaxHold > 0
+	return d.req.Self.OfMaintenance() && d.HoldLimits[p.Namespace].MaxHold > 0 && d.mayRemove(p)
 }
 
 // heldByBudgets reports whether a limit of holds may end all that holds a pod, and a budget is among it. Objections, admission and missing

@@ -244,18 +244,30 @@ func TestHoldOfAGovernedPodEnds(t *testing.T) {
 
 // A pod that stays by its policy is never deleted, however long what it carries has been asked to leave: its budgets hold no eviction.
 func TestNoHoldRemovesWhatStays(t *testing.T) {
-	for name, policies := range map[string]fact{"by its policy": loads, "its policy cannot be read": gap("evictionpolicies", "forbidden", true)} {
+	unread := gap("evictionpolicies", "forbidden", true)
+	unserved := gap("evictionrequests", "not served", true)
+	for name, c := range map[string]struct {
+		policies fact
+		holds    string
+	}{
+		"by its policy":                           {loads, "nova: SystemDecides"},
+		"by one of two":                           {claimedTwice, "nova: SystemDecides"},
+		"its policy cannot be read":               {unread, "nova: SystemDecides"},
+		"a selector of its policy cannot be used": {unselected, "nova: SystemDecides"},
+		"… and nothing can be requested":          {all(unselected, unserved), "nova: BudgetNeverAllows!"},
+		"policies and requests cannot be read":    {all(unread, unserved), "nova: BudgetNeverAllows!"},
+	} {
 		t.Run(name, func(t *testing.T) {
 			inBudget := func(p *snapshot.Pod) { inRole("hypervisor")(p); p.Labels["app"] = "db" }
 			request := askedBy(theirs, "nova", func(r *snapshot.Request) { r.Created = start })
-			s := maintained(t, time.Hour, policies, statefulSet("nova", 1), pod("nova", on("a"), ofSet("nova"), inBudget),
+			s := maintained(t, time.Hour, c.policies, statefulSet("nova", 1), pod("nova", on("a"), ofSet("nova"), inBudget),
 				budget("db", 1, 1, 1, minAvailable("1")), request, evictionOf("nova", "responder.usher.sh/governor", "3 machines are on it"))
 			s.decide()
 			s.beat(2 * time.Hour)
 			if got, _ := s.deletes(); got != nil {
 				t.Errorf("deleted %v%s", got, s.where())
 			}
-			s.holds("nova: SystemDecides")
+			s.holds(c.holds)
 		})
 	}
 }

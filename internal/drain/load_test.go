@@ -19,6 +19,19 @@ func loads(c *snapshot.Cluster) {
 	}})
 }
 
+// claimedTwice is another policy, which claims hypervisors as well.
+func claimedTwice(c *snapshot.Cluster) {
+	loads(c)
+	c.SetPolicy(&snapshot.Policy{Namespace: "default", Name: "other", UID: "uid-other", Members: []snapshot.PolicyMember{
+		{Role: "agent", Selector: labels.SelectorFromSet(labels.Set{"role": "hypervisor"})},
+	}})
+}
+
+// unselected is policy cloud with a selector that cannot be used: whose pods stay is not known.
+func unselected(c *snapshot.Cluster) {
+	c.SetPolicy(&snapshot.Policy{Namespace: "default", Name: "cloud", UID: "uid-cloud", LoadUnread: true})
+}
+
 // hypervisor is a pod of a DaemonSet that stays.
 func hypervisor(name string) fact {
 	return all(daemonSet("nova"), pod(name, on("a"), ofDaemon("nova"), inRole("hypervisor")))
@@ -102,6 +115,12 @@ func TestWhatStaysIsNeverRemoved(t *testing.T) {
 		{name: "it may not be read which pods stay", facts: []fact{func(c *snapshot.Cluster) {
 			c.DeletePolicy(snapshot.Key{Namespace: "default", Name: "cloud"})
 		}, gap("evictionpolicies", "forbidden", true)}, want: []string{"mark a blocked"}, holds: []string{"nova: EvidenceUnavailable!"}},
+		{name: "two policies claim it", facts: []fact{claimedTwice}, want: []string{"ask nova"}},
+		{name: "two policies claim it, and it is not emptied", facts: []fact{claimedTwice, askedBy(me, "nova"), evictionOf("nova", "responder.usher.sh/governor", "two claim it")}, holds: []string{"nova: SystemDecides"}},
+		{name: "its policy has a selector that cannot be used", facts: []fact{unselected}, want: []string{"mark a blocked"}, holds: []string{"nova: EvidenceUnavailable!"}},
+		{name: "another policy has one", facts: []fact{func(c *snapshot.Cluster) {
+			c.SetPolicy(&snapshot.Policy{Namespace: "default", Name: "other", UID: "uid-other", LoadUnread: true})
+		}}, want: []string{"ask nova"}},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {

@@ -98,8 +98,7 @@ func (d *decider) judge(q *queued, t *target) PodStatus {
 	s.Blockers = append(s.Blockers, d.turn(q, t)...)
 	switch {
 	case q.filtered.load && !d.loads(p):
-		gap, _ := d.Cluster.Gap(policies)
-		s.Blockers = append(s.Blockers, policiesUnread(p, gap))
+		s.Blockers = append(s.Blockers, d.policiesUnread(p))
 		return s
 	case d.mayAsk(p):
 		return d.judgeGoverned(s)

@@ -2,7 +2,6 @@ package eviction
 
 import (
 	"slices"
-	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -313,13 +312,7 @@ func (j *judgement) mislabelled() bool {
 }
 
 // LabelValue is the value of PolicyLabel for a policy.
-func LabelValue(policy string) string {
-	const longest = 63
-	if len(policy) > longest {
-		policy = policy[:longest]
-	}
-	return strings.TrimRight(policy, "-.")
-}
+func LabelValue(policy string) string { return snapshot.PolicyLabelValue(policy) }
 
 // idle reports whether nothing runs in the pod that could be lost: its containers have ended for good, or it never was on
 // a node. The latter is believed of a fresh read only, since a cache may not have seen yet that it was scheduled.

@@ -8,7 +8,7 @@ import (
 )
 
 // PolicyFacts returns what drains know of an EvictionPolicy. One in mode Audit says nothing, and neither does an entry whose selector cannot
-// be read: its policy holds its pods. Where roles wait for each other in a circle none is waited for.
+// be read: its policy holds its pods. That such a one has pods stay is known all the same. Where roles wait for each other in a circle none is waited for.
 func PolicyFacts(policy *v1alpha1.EvictionPolicy) *snapshot.Policy {
 	facts := &snapshot.Policy{Namespace: policy.Namespace, Name: policy.Name, UID: policy.UID, ResourceVersion: policy.ResourceVersion}
 	if policy.Spec.Audited() {
@@ -19,6 +19,7 @@ func PolicyFacts(policy *v1alpha1.EvictionPolicy) *snapshot.Policy {
 		declared := &policy.Spec.Members[i]
 		selector, err := metav1.LabelSelectorAsSelector(&declared.Selector)
 		if err != nil || selector.Empty() {
+			facts.LoadUnread = facts.LoadUnread || declared.Leaves == v1alpha1.LeavesLoad
 			continue
 		}
 		member := snapshot.PolicyMember{Role: declared.Role, Selector: selector, Load: declared.Leaves == v1alpha1.LeavesLoad}

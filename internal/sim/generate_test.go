@@ -55,6 +55,9 @@ func drawPolicy(t *rapid.T, w *world) {
 		policy.Members[2].LeavesAfter = []string{"load", "first"}
 	}
 	w.cluster.SetPolicy(policy)
+	if rapid.IntRange(0, 4).Draw(t, "claimed twice") == 0 {
+		w.cluster.SetPolicy(&snapshot.Policy{Namespace: "shop", Name: "other", UID: "policy-other", Members: []snapshot.PolicyMember{entry("load")}})
+	}
 }
 
 // drawLeases lets Leases be read, and leaves that of a killed drain, which worked on one of the nodes: it has expired, is dated into the

@@ -11,10 +11,7 @@ import (
 )
 
 // loads reports whether the pod stays by its policy, and what it carries is to leave.
-func (s *Sim) loads(p *snapshot.Pod) bool {
-	member, some := s.truth.MembershipOf(p)
-	return some && member.Entry.Load && p.Policy() != ""
-}
+func (s *Sim) loads(p *snapshot.Pod) bool { return s.truth.Loads(p) }
 
 // awaitsRole reports whether members of roles that leave before the pod's are on its node, as the verdict of its policy does.
 func (s *Sim) awaitsRole(p *snapshot.Pod) bool {

@@ -3,6 +3,7 @@ package snapshot
 import (
 	"cmp"
 	"slices"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
@@ -18,6 +19,7 @@ type Policy struct {
 	UID             types.UID
 	ResourceVersion string
 	Members         []PolicyMember // empty where it is in mode Audit
+	LoadUnread      bool           // an entry whose pods stay has a selector that cannot be used: which pods these are is not known
 }
 
 // PolicyMember is an entry of a policy.
@@ -99,6 +101,39 @@ func (c *Cluster) MembershipOf(p *Pod) (Membership, bool) {
 		}
 	}
 	return found, found.Entry != nil
+}
+
+// Loads reports whether the pod stays by a policy that may govern it, and what it carries leaves. Where several entries select it, one of them is
+// enough: none of them says then that the pod may go.
+func (c *Cluster) Loads(p *Pod) bool {
+	if p.Policy() == "" {
+		return false
+	}
+	for _, policy := range c.policies[p.Namespace] {
+		if slices.ContainsFunc(policy.Members, func(m PolicyMember) bool { return m.Load && m.Selector.Matches(labels.Set(p.Labels)) }) {
+			return true
+		}
+	}
+	return false
+}
+
+// LoadUnread returns the policy that governs the pod by its label, and of which it is not known which pods stay; nil where there is none.
+func (c *Cluster) LoadUnread(p *Pod) *Policy {
+	for _, policy := range c.policies[p.Namespace] {
+		if policy.LoadUnread && p.Policy() == PolicyLabelValue(policy.Name) {
+			return policy
+		}
+	}
+	return nil
+}
+
+// PolicyLabelValue is the value of PolicyLabel for a policy.
+func PolicyLabelValue(policy string) string {
+	const longest = 63
+	if len(policy) > longest {
+		policy = policy[:longest]
+	}
+	return strings.TrimRight(policy, "-.")
 }
 
 // RoleCircle returns roles of which each leaves after the next, the first of them again at the end; nil where no role waits for itself so.
