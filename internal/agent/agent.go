@@ -118,7 +118,7 @@ func newAgent(o Options, m *machine.Machine, w *wake.Watcher, thresholds []nodep
 	}
 	a.loop = &loop{
 		agent: a, reader: see, thresholds: thresholds, ledger: newLedger(m),
-		podUsage: &podUsage{machine: m, cache: a.podCache, policyOf: a.policies.of, disk: a.diskScanner.of},
+		podUsage: &podUsage{machine: m, cache: a.podCache, policyOf: a.policies.of, stays: a.policies.stays, disk: a.diskScanner.of},
 	}
 	return a, nil
 }

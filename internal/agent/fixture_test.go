@@ -290,7 +290,7 @@ func inWorld(t *testing.T, prepare func(*world), test func(*world)) {
 		w.agent.policies = newPolicies(func(context.Context, string) ([]v1alpha1.EvictionPolicy, error) {
 			return []v1alpha1.EvictionPolicy{{Spec: v1alpha1.EvictionPolicySpec{Members: []v1alpha1.MemberSelector{{}}}}}, nil // selects all pods
 		})
-		w.agent.loop.podUsage.policyOf = w.agent.policies.of
+		w.agent.loop.podUsage.policyOf, w.agent.loop.podUsage.stays = w.agent.policies.of, w.agent.policies.stays
 		w.agent.records = &records{dir: t.TempDir()}
 		prepare(w)
 		ctx, stop := context.WithCancel(t.Context())

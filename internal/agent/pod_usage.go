@@ -24,7 +24,9 @@ type podUsage struct {
 	cache   *podCache
 	// policyOf says of a pod with the label whether a policy governs it, and what that says of node pressure.
 	policyOf func(*resident, time.Time) (bool, v1alpha1.PressureMode)
-	disk     func(types.UID) (nodepressure.Usage, bool)
+	// stays says of such a pod whether its policy has it stay.
+	stays func(*resident) bool
+	disk  func(types.UID) (nodepressure.Usage, bool)
 
 	seen *podList
 	at   time.Time // of the use
@@ -55,6 +57,9 @@ func (c *podUsage) count(now time.Time, age time.Duration) []nodepressure.Pod {
 		c.use[r.pod.UID], pod.Usage = usage, usage
 		if pod.Governed {
 			pod.Governed, pod.OnPressure = c.policyOf(r, now)
+			if pod.Exempt == "" && c.stays(r) {
+				pod.Exempt = nodepressure.ExemptLoad
+			}
 		}
 		c.pods = append(c.pods, pod)
 	}

@@ -40,6 +40,7 @@ type rule struct {
 	selector labels.Selector
 	mode     v1alpha1.PressureMode
 	blind    bool // the selector cannot be read: it may select every pod with the policy's label
+	load     bool // the pod stays, and what it carries leaves
 }
 
 func (o *rule) selects(r *resident) bool {
@@ -55,6 +56,13 @@ func newPolicies(read func(context.Context, string) ([]v1alpha1.EvictionPolicy, 
 
 // unselected is how long it is believed that no policy selects a pod with the label. A policy may have been created since.
 const unselected = 3 * policiesFor
+
+// stays reports whether a policy that was read has a pod with the label stay: by any entry that selects it, or may.
+func (p *policies) stays(r *resident) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.ContainsFunc(p.known[r.pod.Namespace].rules, func(one rule) bool { return one.load && one.selects(r) })
+}
 
 // of returns whether a pod that carries the label is governed, and what its policy says: WhenAllowed where it says nothing,
 // is not known, or contradicts itself.
@@ -131,7 +139,7 @@ func rulesOf(all []v1alpha1.EvictionPolicy) []rule {
 		}
 		for j := range policy.Spec.Members {
 			member := &policy.Spec.Members[j]
-			one := rule{policy: eviction.LabelValue(policy.Name), mode: member.OnNodePressure}
+			one := rule{policy: eviction.LabelValue(policy.Name), mode: member.OnNodePressure, load: member.Leaves == v1alpha1.LeavesLoad}
 			selector, err := metav1.LabelSelectorAsSelector(&member.Selector)
 			one.selector, one.blind = selector, err != nil
 			if policy.Spec.Suspend || one.blind {

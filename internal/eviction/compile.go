@@ -120,6 +120,9 @@ func (c *compiler) member(policy *Policy, spec *v1alpha1.EvictionPolicySpec, ind
 		policy.blindLoad = policy.blindLoad || declared.Leaves == v1alpha1.LeavesLoad
 		return
 	}
+	if declared.Leaves == v1alpha1.LeavesLoad && declared.OnNodePressure == v1alpha1.PressureLastResort {
+		c.report(path+".onNodePressure", "it must not be LastResort where leaves is Load: the pod stays on its node, come what may")
+	}
 	policy.entries = append(policy.entries, entry{
 		index: index, selector: selector, id: id, role: role,
 		deletes: declared.Deletes, ownerFree: declared.OwnerDeletes == v1alpha1.DeleteAllow, controllers: declared.Controllers,

@@ -99,6 +99,12 @@ func TestCompileProblems(t *testing.T) {
 			given: func(spec *v1alpha1.EvictionPolicySpec) { spec.Members[2].Role = "king" },
 			want:  []Problem{{"spec.members[2].role", "there is no role \"king\": `usher roles` lists the built-in ones, spec.roles holds the policy's own"}},
 		},
+		"a last resort that stays": {
+			given: func(spec *v1alpha1.EvictionPolicySpec) {
+				spec.Members[0].Leaves, spec.Members[0].OnNodePressure = v1alpha1.LeavesLoad, v1alpha1.PressureLastResort
+			},
+			want: []Problem{{"spec.members[0].onNodePressure", "it must not be LastResort where leaves is Load: the pod stays on its node, come what may"}},
+		},
 		"an empty selector": {
 			given: func(spec *v1alpha1.EvictionPolicySpec) { spec.Members[0].Selector = metav1.LabelSelector{} },
 			want:  []Problem{{"spec.members[0].selector", "it must not be empty: it would select every pod of the namespace"}},

@@ -16,7 +16,7 @@ type Pod struct {
 	UID       types.UID          `json:"uid"`
 	Priority  int32              `json:"priority"`
 	QoS       corev1.PodQOSClass `json:"qos"`
-	// Exempt says why the pod is never evicted: "mirror pod", which is how the API shows static pods, or "critical priority"; "" if it may be.
+	// Exempt says why the pod is never evicted: "mirror pod", which is how the API shows static pods, "critical priority", or "stays by its policy"; "" if it may be.
 	Exempt string `json:"exempt,omitempty"`
 	// NodeCritical: an exempt pod of priority class system-node-critical, which the kubelet has the kernel spare.
 	NodeCritical bool        `json:"nodeCritical,omitempty"`

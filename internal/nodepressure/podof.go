@@ -11,6 +11,7 @@ import (
 const (
 	ExemptMirror   = "mirror pod"
 	ExemptCritical = "critical priority"
+	ExemptLoad     = "stays by its policy" // what it carries leaves (leaves: Load): PodOf does not know that
 )
 
 const (
