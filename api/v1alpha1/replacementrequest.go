@@ -119,7 +119,7 @@ const (
 	ReplacementRemoving  ReplacementStep = "Removing"  // what is left of the predecessor goes
 	ReplacementJoining   ReplacementStep = "Joining"   // nothing is left of it; the successor is waited for
 	ReplacementComplete  ReplacementStep = "Complete"  // the successor does its work
-	ReplacementCancelled ReplacementStep = "Cancelled" // the request was deleted before anything was done, or when its set made no successor any more
+	ReplacementCancelled ReplacementStep = "Cancelled" // the request was deleted, or repair had no reason for it any more, before anything was done; or its set made no successor any more
 )
 
 // ReplacementRequestStatus is what was done and seen. Usher alone writes it.

@@ -45,7 +45,7 @@ func then(in *RepairInput, after time.Duration, changes ...func(*RepairInput)) R
 	result := Repair(*in)
 	in.Policy.Status.Unhealthy = result.Unhealthy
 	for _, q := range result.Requests {
-		q.Status.Step = v1alpha1.ReplacementWaiting
+		q.Status.Step, q.CreationTimestamp = v1alpha1.ReplacementWaiting, metav1.NewTime(in.Now)
 		in.Requests = append(in.Requests, q)
 	}
 	return result

@@ -155,6 +155,8 @@ func setConditions(status *v1alpha1.ReplacementRequestStatus, generation int64, 
 		message = "the request was deleted, and no successor came; the predecessor is removed"
 	} else if in.Progress.Phase == Cancelled && p != nil {
 		message = "its StatefulSet makes no successor any more, and the request was deleted; the predecessor is removed"
+	} else if in.Progress.Phase == Cancelled && in.Unfounded != "" {
+		message = in.Unfounded + "; nothing was removed"
 	}
 	switch first := slices.IndexFunc(blockers, func(b Blocker) bool { return b.Never }); {
 	case in.Progress.Phase == Complete:

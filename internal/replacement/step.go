@@ -81,12 +81,16 @@ func (s *stepping) wait() {
 	s.act(Action{Kind: Write, Progress: next})
 }
 
-// withdrawn reports whether the request is being deleted before anything was done for it, and ends it then: its permit first.
+// unwanted reports whether what was begun is taken back while all of the member is there. What was asked of its system by steps is not, without a person.
+func (s *stepping) unwanted() bool { return s.Cancelled || s.Unfounded != "" && !s.leavesBySteps() }
+
+// withdrawn reports whether the request is being deleted before anything was done for it, or has no reason any more, and ends it then: its permit first.
 func (s *stepping) withdrawn() bool {
-	if s.Cancelled && !s.release() {
+	over := s.Cancelled || s.Unfounded != ""
+	if over && !s.release() {
 		s.write(Cancelled)
 	}
-	return s.Cancelled
+	return over
 }
 
 // lookAt notes a time at which to look again.
@@ -293,7 +297,7 @@ func (s *stepping) remove() {
 		s.write(Cancelled)
 		return
 	case s.untouched():
-		if s.examine(); s.Cancelled || len(s.out.Blockers) > 0 {
+		if s.examine(); s.unwanted() || len(s.out.Blockers) > 0 {
 			s.stepsStay()
 			s.act(Action{Kind: Write})
 			return

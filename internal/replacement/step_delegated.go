@@ -21,10 +21,11 @@ func (s *stepping) delegate() {
 
 // delegateNew begins where nothing is in the way, as wait does.
 func (s *stepping) delegateNew() {
-	if s.withdrawn() {
+	gone := !s.Progress.StartTime.IsZero() && s.predecessorGone() // it may have been asked for before the rules failed
+	if (s.Cancelled || !gone) && s.withdrawn() {
 		return
 	}
-	if !s.Progress.StartTime.IsZero() && s.predecessorGone() { // it may have been asked for before the rules failed
+	if gone {
 		if s.permitted() {
 			s.write(Removing)
 		}
@@ -112,7 +113,7 @@ func (s *stepping) delegated() {
 // what was asked before it was taken back, and its successor is not to be replaced as well.
 func (s *stepping) ask() {
 	s.judge()
-	if s.askable(); len(s.out.Blockers) > 0 {
+	if s.askable(); s.Unfounded != "" || len(s.out.Blockers) > 0 {
 		s.write(Waiting)
 		return
 	}

@@ -70,6 +70,7 @@ func takesOver(all ...Successor) func(*StepInput) {
 func TestStepDelegated(t *testing.T) {
 	t.Parallel()
 	begun := Progress{Phase: Removing, PodUID: "p1", Node: "n1", Target: fdb, StartTime: noon}
+	unfounded := func(in *StepInput) { in.Unfounded = "it is well" }
 	to := func(in StepInput, phase Phase) Action {
 		next := in.Progress
 		next.Phase = phase
@@ -90,6 +91,10 @@ func TestStepDelegated(t *testing.T) {
 		"rules that fail before":          {in: asking(ruledOut), actions: []Action{to(asking(), Waiting)}, reasons: []Reason{"NoQuorum"}},
 		"gone while the rules fail":       {in: asking(ruledOut, func(in *StepInput) { in.Progress.Phase, in.Pod = Waiting, nil }), actions: []Action{to(asking(), Removing)}},
 		"rules that fail afterwards":      {in: asking(asked, ruledOut), reasons: []Reason{OperatorAwaited}},
+		"repair has no reason any more":   {in: operated(permitted, unfounded), actions: []Action{{Kind: Release}}},
+		"… before it is asked":            {in: asking(unfounded), actions: []Action{to(asking(), Waiting)}},
+		"… and asks afterwards":           {in: asking(asked, unfounded), reasons: []Reason{OperatorAwaited}},
+		"… and it is gone":                {in: asking(unfounded, func(in *StepInput) { in.Progress.Phase, in.Pod = Waiting, nil }), actions: []Action{to(asking(), Removing)}},
 		"cancelled before":                {in: asking(unwanted), actions: []Action{to(asking(), Cancelled)}},
 		"cancelled afterwards":            {in: asking(asked, unwanted), reasons: []Reason{OperatorAwaited}},
 		"undone":                          {in: asking(asked, undoable, unwanted), actions: []Action{{Kind: Undo}}},

@@ -19,6 +19,8 @@ type StepInput struct {
 	Policy string
 	// Repair: no person has asked for it.
 	Repair bool
+	// Unfounded is why repair, which has asked for it, has no reason to any more; "": it has, or another has asked.
+	Unfounded string
 	// Cancelled: the request for it is being deleted.
 	Cancelled bool
 	// PermitTime is when it was written into the policy's status that the member is being replaced; zero: it is not there.

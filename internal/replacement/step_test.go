@@ -101,6 +101,8 @@ func TestStep(t *testing.T) {
 	}
 	failed := func(in *StepInput) { in.System.MemberFailed = true }
 	bySteps := func(in *StepInput) { in.System.Order = BySteps }
+	unfounded := func(in *StepInput) { in.Unfounded = "it is well" }
+	writes0 := func(phase Phase) Action { return Action{Kind: Write, Progress: Progress{Phase: phase}} }
 	back := Action{Kind: Write}
 	begins := writes(Removing)
 	begins.Progress.PodUID = "" // of a pod that is on no node
@@ -151,6 +153,11 @@ func TestStep(t *testing.T) {
 		"its volume cannot be read":              {in: lost(claim(func(c *Claim) { c.Known = false })), blockers: []Reason{VolumeNotKnown}},
 		"its volume need not be known":           {in: lost(permitted, claim(func(c *Claim) { c.Known = false }), func(in *StepInput) { in.Retain = false }), actions: []Action{begins}},
 		"the system's list is not known":         {in: lost(listed(Unknown, No)), blockers: []Reason{MembershipNotKnown}},
+		"repair has no reason any more":          {in: lost(unfounded), actions: []Action{writes0(Cancelled)}},
+		"… and it has a permit":                  {in: lost(permitted, unfounded), actions: []Action{{Kind: Release}}},
+		"… and it was written down what goes":    {in: removing(unfounded), actions: []Action{back}},
+		"… and it is in part gone":               {in: removing(unfounded, noClaim), actions: []Action{deletesPod}},
+		"… and it may have left by steps":        {in: removing(unfounded, listed(No, No), bySteps, entered), actions: []Action{{Kind: Leave}}},
 		"several things are in the way":          {in: lost(on(n1Lost), listed(Unknown, No), ruledOut), blockers: []Reason{"NoQuorum", NodeNotProvenOff, MembershipNotKnown}},
 		"it goes":                                {in: removing(), actions: []Action{retains, deletesClaim, deletesPod}},
 		"it goes with its volume":                {in: removing(func(in *StepInput) { in.Retain = false }), actions: []Action{deletesClaim, deletesPod}},

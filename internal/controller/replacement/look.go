@@ -145,6 +145,9 @@ func (r *reconciler) source(ctx context.Context, l *look) error {
 	if other := eviction.ReplacedForAnother(&policy.Status, &entry); other != nil {
 		l.in.PermittedFor = other.Request
 	}
+	if !runBySet(policy) { // whose members are marked for good by a request
+		l.in.Unfounded = replacement.Unfounded(policy, l.request, l.in.Now)
+	}
 	if policy.Spec.Audited() {
 		l.lacks(replacement.AuditedSource(policy.Name))
 	}
