@@ -157,6 +157,8 @@ func setConditions(status *v1alpha1.ReplacementRequestStatus, generation int64, 
 		message = "its StatefulSet makes no successor any more, and the request was deleted; the predecessor is removed"
 	} else if in.Progress.Phase == Cancelled && in.Unfounded != "" {
 		message = in.Unfounded + "; nothing was removed"
+	} else if s := (&stepping{StepInput: in}); in.Progress.Phase == Cancelled && in.Delegated != nil && s.targetGone() {
+		message = fmt.Sprintf("the request was deleted, and %s, which was patched, is gone: what was asked of its operator is not taken back, and the member was not seen to go", &in.Progress.Target)
 	}
 	switch first := slices.IndexFunc(blockers, func(b Blocker) bool { return b.Never }); {
 	case in.Progress.Phase == Complete:

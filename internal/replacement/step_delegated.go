@@ -89,7 +89,7 @@ func (s *stepping) delegated() {
 		if s.permitted() {
 			s.write(Joining)
 		}
-	case requested == Unknown && s.unaccounted():
+	case s.unaccounted():
 		s.write(Cancelled)
 	case requested == Unknown:
 		s.out.Blockers = append(s.out.Blockers, s.Unread...)
@@ -147,10 +147,11 @@ func yes(is bool) Tristate {
 	return No
 }
 
-// unaccounted reports whether a request was deleted whose policy, which alone says how what was asked is taken back, is not there for long: it holds its
-// namespace otherwise.
+// unaccounted reports whether a request was deleted whose policy, which alone says how what was asked is taken back, or the object that was patched is not
+// there for long: it holds its namespace otherwise.
 func (s *stepping) unaccounted() bool {
-	if !s.Cancelled || !slices.ContainsFunc(s.Unread, func(b Blocker) bool { return b.Reason == SourceMissing }) {
+	sourceless := slices.ContainsFunc(s.Unread, func(b Blocker) bool { return b.Reason == SourceMissing })
+	if !s.Cancelled || !s.Delegated.Patches || !sourceless && !s.targetGone() {
 		return false
 	}
 	end := s.StepTime.Add(forsakenAfter)
@@ -159,6 +160,12 @@ func (s *stepping) unaccounted() bool {
 		return false
 	}
 	return true
+}
+
+// targetGone reports whether the object that was patched is not there any more: its kind is not served, or what has its name is another one.
+func (s *stepping) targetGone() bool {
+	d := s.Delegated
+	return d.Patches && s.Progress.Target != TargetRef{} && (d.Unserved || len(s.Unread) == 0 && d.Target.UID != s.Progress.Target.UID)
 }
 
 // cancelDelegated takes back what was asked, where that can be, and goes on where it cannot.
@@ -200,6 +207,9 @@ func (s *stepping) stillAsked() bool {
 func (s *stepping) awaited() Blocker {
 	if !s.Delegated.Patches {
 		return podEnding(s.Member.PodName, &s.Pod.Node, s.Namespace)
+	}
+	if s.targetGone() {
+		return targetGone(s.Member.ID, &s.Progress.Target, s.Namespace)
 	}
 	return operatorAwaited(s.Member.ID, &s.Progress.Target, s.Namespace)
 }

@@ -70,6 +70,9 @@ func takesOver(all ...Successor) func(*StepInput) {
 func TestStepDelegated(t *testing.T) {
 	t.Parallel()
 	begun := Progress{Phase: Removing, PodUID: "p1", Node: "n1", Target: fdb, StartTime: noon}
+	objectGone := func(in *StepInput) { in.Delegated.Target.UID, in.StepTime = "", ago(time.Minute) }
+	unserved := func(in *StepInput) { in.Delegated.Unserved, in.Unread = true, []Blocker{{Reason: NotRead}} }
+	long := func(in *StepInput) { in.StepTime = ago(forsakenAfter) }
 	unfounded := func(in *StepInput) { in.Unfounded = "it is well" }
 	to := func(in StepInput, phase Phase) Action {
 		next := in.Progress
@@ -107,6 +110,12 @@ func TestStepDelegated(t *testing.T) {
 		"a pod where there was none":      {in: asking(asked, func(in *StepInput) { in.Progress.PodUID = "" }), reasons: []Reason{OperatorAwaited}},
 		"gone, and cancelled":             {in: asking(asked, undoable, unwanted, func(in *StepInput) { in.Pod = nil }), actions: []Action{to(asking(), Joining)}},
 		"the object went with it":         {in: asking(func(in *StepInput) { in.Delegated.Target.UID = "" }), reasons: []Reason{OperatorAwaited}},
+		"… and it is not wanted":          {in: asking(unwanted, objectGone), reasons: []Reason{OperatorAwaited}},
+		"… for long":                      {in: asking(unwanted, objectGone, long), actions: []Action{to(asking(), Cancelled)}},
+		"… and wanted":                    {in: asking(objectGone, long), reasons: []Reason{OperatorAwaited}},
+		"its kind is not served":          {in: asking(unserved, long), reasons: []Reason{NotRead}},
+		"… and it is not wanted for long": {in: asking(unserved, unwanted, long), actions: []Action{to(asking(), Cancelled)}},
+		"unread, and not wanted for long": {in: asking(unwanted, long, func(in *StepInput) { in.Unread = []Blocker{{Reason: NotRead}} }), reasons: []Reason{NotRead}},
 		"not read while it is asked":      {in: asking(func(in *StepInput) { in.Unread = []Blocker{{Reason: NotRead}} }), reasons: []Reason{NotRead}},
 		"a Ready pod is not deleted":      {in: operated(byDeletion(n1Alive, true)), reasons: []Reason{PredecessorRuns}},
 		"… nor one that is being evicted": {in: operated(byDeletion(n1Alive, true), func(in *StepInput) { in.Pod.Terminating = true }), reasons: []Reason{PredecessorLeaving}},

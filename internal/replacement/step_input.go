@@ -75,6 +75,8 @@ type Delegated struct {
 	// Patches: Target is patched; else the pod is deleted.
 	Patches bool
 	Target  Target
+	// Unserved: the apiserver serves no objects of the target's kind, so that there is none; Unread says so.
+	Unserved bool
 	// Successors are pods of the member's role that were made since the predecessor began to go.
 	Successors []Successor
 	// LastMade is when the last pod of the member's role was made, before the predecessor begins to go; zero: there is none.

@@ -31,6 +31,11 @@ func operatorAwaited(member string, target *TargetRef, namespace string) Blocker
 		fmt.Sprintf("wait; what the operator says: kubectl describe %s/%s -n %s, and its log", target.Kind, target.Name, namespace))
 }
 
+func targetGone(member string, target *TargetRef, namespace string) Blocker {
+	return waiting(OperatorAwaited, fmt.Sprintf("%s, which was patched to have %s replaced, is gone, and the member is there: its operator may not replace it any more", target, member),
+		fmt.Sprintf("wait; kubectl get %s -n %s shows what there is by now; or delete the request, which ends %s after that was asked", target.Kind, namespace, forsakenAfter))
+}
+
 func notTakenBack(waitsFor Blocker) Blocker {
 	waitsFor.Message = "the request was deleted, and what was asked for cannot be undone: " + waitsFor.Message
 	return waitsFor

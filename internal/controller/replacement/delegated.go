@@ -5,6 +5,8 @@ import (
 	"context"
 	"slices"
 
+	"k8s.io/apimachinery/pkg/api/meta"
+
 	"usher.sh/usher/api/v1alpha1"
 	"usher.sh/usher/internal/answers"
 	"usher.sh/usher/internal/eviction"
@@ -145,6 +147,7 @@ func (r *reconciler) target(ctx context.Context, l *look) {
 	object, err := r.Targets.Get(ctx, l.request.Namespace, l.policy.Spec.ServiceAccountName, at)
 	switch {
 	case err != nil:
+		l.in.Delegated.Unserved = meta.IsNoMatchError(err)
 		l.in.Unread = append(l.in.Unread, r.unreadTarget(l, err)...)
 		return
 	case object == nil:

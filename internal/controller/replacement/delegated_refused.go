@@ -29,7 +29,7 @@ func (r *reconciler) unreadTarget(l *look, err error) []replacement.Blocker {
 		return []replacement.Blocker{replacement.Unread(what, text.Line(err.Error()), r.grant(l, err.Error()))}
 	case meta.IsNoMatchError(err):
 		return []replacement.Blocker{replacement.Unread(what, fmt.Sprintf("the apiserver serves no %s of %s", at.Kind, at.APIVersion),
-			"install the operator, or correct spec.members[].provider.patch.target of the policy")}
+			"install the operator; or, before it was asked, correct spec.members[].provider.patch.target of the policy; or delete the request")}
 	default:
 		return []replacement.Blocker{replacement.Unread(what, text.Line(err.Error()), "see the log of usher's manager")}
 	}

@@ -114,6 +114,39 @@ func TestDelegatedWhosePolicyChanges(t *testing.T) {
 	}
 }
 
+// A request that is deleted ends where what was patched is gone, or its operator with its kind, although the member stays, and says so.
+func TestDelegatedIsDeletedWithItsObject(t *testing.T) {
+	for name, serves := range map[string]bool{"its object is gone": true, "its kind is not served": false} {
+		t.Run(name, func(t *testing.T) {
+			m := newMember(t, func(m *member) { patching(m); m.request.Finalizers = append(m.request.Finalizers, "example.com/held") })
+			if err := m.patches(t).Delete(t.Context(), "db", metav1.DeleteOptions{}); err != nil {
+				t.Fatal(err)
+			}
+			if !serves {
+				m.r.Targets.Mapper = meta.NewDefaultRESTMapper(nil)
+			}
+			m.aliveNode(t, "n1")
+			if err := m.store.Delete(t.Context(), m.request); err != nil {
+				t.Fatal(err)
+			}
+			for range 20 {
+				if _, err := m.r.reconcile(t.Context(), reconcile.Request{NamespacedName: client.ObjectKeyFromObject(m.request)}); err != nil {
+					t.Fatal(err)
+				}
+				m.now = m.now.Add(time.Minute)
+			}
+			request := &v1alpha1.ReplacementRequest{}
+			if err := m.store.Get(t.Context(), client.ObjectKeyFromObject(m.request), request); err != nil {
+				t.Fatal(err)
+			}
+			const want = "the request was deleted, and ConfigMap db, which was patched, is gone: what was asked of its operator is not taken back, and the member was not seen to go"
+			if is := ready(request); request.Status.Step != v1alpha1.ReplacementCancelled || is == nil || is.Message != want || !m.has(t, m.pod) {
+				t.Errorf("%s, %+v, %+v", request.Status.Step, is, request.Status.Blockers)
+			}
+		})
+	}
+}
+
 // A request that is deleted ends, also where its policy is gone, which alone says how what was asked is taken back.
 func TestDelegatedIsDeletedWithItsPolicy(t *testing.T) {
 	for name, change := range map[string]func(*member){
