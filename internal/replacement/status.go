@@ -151,7 +151,9 @@ const stalledAfter = 10 * time.Minute
 func setConditions(status *v1alpha1.ReplacementRequestStatus, generation int64, in *StepInput, blockers []Blocker) {
 	ready, reconciling, stalled := metav1.ConditionFalse, metav1.ConditionTrue, metav1.ConditionFalse
 	reason, message := string(status.Step), words[in.Progress.Phase]+givenUp(status.Waived, in.Abandonment.Requester)
-	if p := status.Predecessor; in.Progress.Phase == Cancelled && p != nil && p.StatefulSet == "" {
+	if p := status.Predecessor; in.Progress.Phase == Cancelled && in.System.Elsewhere {
+		message = "the request was deleted, and another system answers than the one that the member was of; the predecessor may be removed in part"
+	} else if in.Progress.Phase == Cancelled && p != nil && p.StatefulSet == "" {
 		message = "the request was deleted, and no successor came; the predecessor is removed"
 	} else if in.Progress.Phase == Cancelled && p != nil {
 		message = "its StatefulSet makes no successor any more, and the request was deleted; the predecessor is removed"

@@ -403,7 +403,11 @@ func (s *stepping) join() {
 	if !s.permitted() {
 		return
 	}
-	if s.Cancelled && s.Set.Makes == No { // it is not to be there any more
+	switch {
+	case s.System.Elsewhere && s.forsaken():
+		s.write(Cancelled)
+		return
+	case s.Cancelled && s.Set.Makes == No: // it is not to be there any more
 		s.withdraw()
 		return
 	}

@@ -193,6 +193,8 @@ type Membership struct {
 	Order Order
 	// Unread is why the list is not known; "": it is.
 	Unread string
+	// Elsewhere: another system answers than the one whose list has what is written down, as Unread says: that one is not known again.
+	Elsewhere bool
 	// Member is its entry under the member's id; nil: there is none.
 	Member *v1alpha1.MemberRegistration
 	// MemberFailed: the system says that the one that Member is about has failed; another may be at its address.

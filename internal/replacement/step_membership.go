@@ -10,6 +10,8 @@ import (
 func (s *stepping) listed() {
 	switch {
 	case !s.asked():
+	case s.System.Elsewhere:
+		s.block(listElsewhere(s.System.Unread))
 	case s.System.Unread != "" || s.System.Left == Unknown:
 		s.block(listUnknown(s.System.Unread))
 	case s.Progress.Phase != Waiting || s.System.Order == BySteps:
@@ -113,9 +115,9 @@ func (s *stepping) withdraw() {
 // forsakenAfter is how long a system is waited for that is not to make a successor any more: it may be gone as a whole.
 const forsakenAfter = 10 * time.Minute
 
-// forsaken reports whether a request was deleted whose set makes no successor, and whose system does not answer for long.
+// forsaken reports whether a request was deleted whose set makes no successor, or for whose system another one answers, and whose list is not known for long.
 func (s *stepping) forsaken() bool {
-	if s.StepTime.IsZero() || !s.Cancelled || s.Set.Makes != No || !s.asked() || s.System.Left != Unknown {
+	if s.StepTime.IsZero() || !s.Cancelled || s.Set.Makes != No && !s.System.Elsewhere || !s.asked() || s.System.Left != Unknown {
 		return false
 	}
 	end := s.StepTime.Add(forsakenAfter)

@@ -101,6 +101,11 @@ func TestStep(t *testing.T) {
 	}
 	failed := func(in *StepInput) { in.System.MemberFailed = true }
 	bySteps := func(in *StepInput) { in.System.Order = BySteps }
+	elsewhere := func(in *StepInput) {
+		listed(Unknown, Unknown)(in)
+		in.System.Elsewhere, in.System.Unread = true, "another system answers"
+	}
+	since := func(ago time.Duration) func(*StepInput) { return func(in *StepInput) { in.StepTime = noon.Add(-ago) } }
 	unfounded := func(in *StepInput) { in.Unfounded = "it is well" }
 	writes0 := func(phase Phase) Action { return Action{Kind: Write, Progress: Progress{Phase: phase}} }
 	back := Action{Kind: Write}
@@ -158,6 +163,11 @@ func TestStep(t *testing.T) {
 		"… and it was written down what goes":    {in: removing(unfounded), actions: []Action{back}},
 		"… and it is in part gone":               {in: removing(unfounded, noClaim), actions: []Action{deletesPod}},
 		"… and it may have left by steps":        {in: removing(unfounded, listed(No, No), bySteps, entered), actions: []Action{{Kind: Leave}}},
+		"another system answers":                 {in: removing(elsewhere), blockers: []Reason{MembershipNotKnown}},
+		"… and it is cancelled":                  {in: removing(elsewhere, cancelled, since(time.Minute)), blockers: []Reason{MembershipNotKnown}, next: noon.Add(9 * time.Minute)},
+		"… and it is cancelled for long":         {in: removing(elsewhere, cancelled, since(forsakenAfter)), actions: []Action{writes(Cancelled)}},
+		"… and its successor is waited for":      {in: joining(elsewhere, cancelled, since(forsakenAfter)), actions: []Action{writes(Cancelled)}},
+		"… and it is not known which":            {in: removing(listed(Unknown, Unknown), cancelled, since(forsakenAfter)), blockers: []Reason{MembershipNotKnown}},
 		"several things are in the way":          {in: lost(on(n1Lost), listed(Unknown, No), ruledOut), blockers: []Reason{"NoQuorum", NodeNotProvenOff, MembershipNotKnown}},
 		"it goes":                                {in: removing(), actions: []Action{retains, deletesClaim, deletesPod}},
 		"it goes with its volume":                {in: removing(func(in *StepInput) { in.Retain = false }), actions: []Action{deletesClaim, deletesPod}},

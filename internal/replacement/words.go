@@ -241,6 +241,12 @@ func listUnknown(why string) Blocker {
 	return waiting(MembershipNotKnown, message, "see that the system answers: the policy's status.system, and the log of usher's manager")
 }
 
+// listElsewhere is about a member of a system that does not answer again: one that was restored from a snapshot has another list, with other ids.
+func listElsewhere(why string) Blocker {
+	return waiting(MembershipNotKnown, "the system's list that the member was on is not known any more: "+why,
+		fmt.Sprintf("delete the request, which ends %s after this step began; then see that the members are those that the system is to have, and replace the member anew where it is lost", forsakenAfter))
+}
+
 func notJoined(member string) Blocker {
 	return waiting(SuccessorNotReported, fmt.Sprintf("%s is not on its system's list under another id than its predecessor's, or does not do its work there yet", member),
 		"wait; where it does not come, compare its address with status.predecessor.registration")

@@ -121,6 +121,10 @@ type Member struct {
 // ErrNotFormed is wrapped by errors of Contents.
 var ErrNotFormed = errors.New("it is not formed yet")
 
+// ErrOtherSystem is wrapped by errors of Membership where another system answers than the one whose list an entry was of: one that was restored from a
+// snapshot, say.
+var ErrOtherSystem = errors.New("another system answers")
+
 // ErrTerminal is wrapped by errors of Prepare and Undo that will not go away by asking again: the system has refused, and
 // a person must look.
 var ErrTerminal = errors.New("refused by the system")

@@ -2,6 +2,7 @@ package replacement
 
 import (
 	"context"
+	"errors"
 
 	"usher.sh/usher/api/v1alpha1"
 	"usher.sh/usher/internal/answers"
@@ -60,7 +61,7 @@ func (r *reconciler) listing(ctx context.Context, l *look) {
 	defer cancel()
 	listing, err := r.Gatherer.Observer.Listed(ctx, r.Gatherer.Policies.Source(l.policy), l.asMember(), predecessor)
 	if err != nil {
-		list.Unread = text.Line(err.Error())
+		list.Unread, list.Elsewhere = text.Line(err.Error()), errors.Is(err, system.ErrOtherSystem)
 		return
 	}
 	list.Member, list.MemberFailed, list.Successor = listing.Member, listing.Failed, listing.Successor

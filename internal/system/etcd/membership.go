@@ -45,7 +45,7 @@ func (c *cluster) lookFor(ctx context.Context, entry *v1alpha1.MemberRegistratio
 		}
 	}
 	if entry != nil && entry.Cluster != hexID(l.list.Cluster) {
-		return nil, nil, fmt.Errorf("cluster %s answers, and the member was one of cluster %s", hexID(l.list.Cluster), entry.Cluster)
+		return nil, nil, fmt.Errorf("%w: cluster %s, and the member was one of cluster %s", system.ErrOtherSystem, hexID(l.list.Cluster), entry.Cluster)
 	}
 	return l, judge(l), nil
 }

@@ -2,6 +2,7 @@ package etcd_test
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"slices"
 	"strings"
@@ -100,7 +101,7 @@ func TestListedByAnotherCluster(t *testing.T) {
 		"leave": func() error { _, err := m.Leave(t.Context(), system.Member{}, &old); return err },
 		"join":  func() error { _, err := m.Join(t.Context(), system.Member{}, &old); return err },
 	} {
-		if err := ask(); err == nil || !strings.Contains(err.Error(), "the member was one of cluster 1") {
+		if err := ask(); !errors.Is(err, system.ErrOtherSystem) || !strings.Contains(err.Error(), "the member was one of cluster 1") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
