@@ -116,7 +116,7 @@ func suspended() Blocker {
 
 // orAbandon adds to a remedy what a person can do who accepts that what only this member has is lost.
 func orAbandon(remedy string, member v1alpha1.MemberRef, namespace, policy string) string {
-	command := fmt.Sprintf("usher replace %s -n %s --policy %s --role %s --abandon-data", member.PodName, namespace, policy, member.Role)
+	command := replaceCommand(member, namespace, policy) + " --abandon-data"
 	return strings.TrimPrefix(remedy+"; or, where its data is lost for good and is given up: "+command, "; ")
 }
 

@@ -42,6 +42,10 @@ func TestAdviceIsACommand(t *testing.T) {
 			})),
 			MemberPaused, "delete the request, and replace it for good: " + command,
 		},
+		"its data may be given up": {
+			Blocker{Reason: "NoCopies", Remedy: orAbandon("", v1alpha1.MemberRef{Role: "replica", ID: "a;b"}, "shop", "db")},
+			"NoCopies", "where its data is lost for good and is given up: " + command + " --abandon-data",
+		},
 		"it runs": {first(lost(on(n1Alive))), PredecessorRuns, "kubectl cordon n1, and usher evict db-0 -n shop"},
 		"its node is gone": {
 			first(removing(func(in *StepInput) {

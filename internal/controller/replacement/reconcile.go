@@ -200,6 +200,8 @@ func (r *reconciler) carryOut(ctx context.Context, seen *look, result *replaceme
 	switch last := len(result.Actions) - 1; {
 	case last < 0, result.Actions[last].Kind == replacement.DeleteClaim, result.Actions[last].Kind == replacement.DeletePod:
 		return r.report(ctx, seen, result, nil, next(seen, result))
+	case result.Actions[last].Kind == replacement.RetainVolume: // a look that takes over what was read before would not see it
+		return nil, reconcile.Result{RequeueAfter: soon}, nil
 	}
 	return seen.request, reconcile.Result{}, nil
 }
