@@ -3,6 +3,7 @@ package drain
 import (
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -141,34 +142,50 @@ func (d *decider) stripsMark(p *snapshot.Pod) bool {
 	return at == free
 }
 
-// observeFound notes which records, marks and requests are there at the first look, and which records of surges under the drain's own id
-// soon after: what an earlier process of it has written last may be seen late. What comes later and was not written by this process is not
-// undone: a namespace's users could go on creating it, each time with another UID.
+// observeFound notes which records, marks and requests are there at the first look, and which of the drain's own id soon after: what an
+// earlier process of it has written last may be seen late. What comes later and was not written by this process is not undone: a namespace's
+// users could go on creating it, each time with another UID.
 func (l *Ledger) observeFound(c *snapshot.Cluster, now time.Time) {
-	if l.found != nil {
-		for _, w := range c.Surged() {
-			if w.Surge != nil && w.Surge.ID == l.self.ID && now.Before(l.foundUntil) {
-				l.found[w.UID] = true
-			}
-		}
+	first := l.found == nil
+	if first {
+		l.found, l.foundUntil = map[types.UID]bool{}, now.Add(unseenFor)
+	}
+	if !now.Before(l.foundUntil) {
 		return
 	}
-	l.found, l.foundUntil = map[types.UID]bool{}, now.Add(unseenFor)
+	for target, id := range writtenBy(c) {
+		if first || id == l.self.ID {
+			l.found[target] = true
+		}
+	}
+}
+
+// writtenBy returns what has a record, a mark or a request of a drain, with that drain's id: "" where only a part of a record is left, or the
+// requester is no drain.
+func writtenBy(c *snapshot.Cluster) map[types.UID]string {
+	all := map[types.UID]string{}
+	surge := func(target types.UID, r *snapshot.SurgeRecord) {
+		if all[target] = ""; r != nil {
+			all[target] = r.ID
+		}
+	}
 	for _, w := range c.Surged() {
-		l.found[w.UID] = true
+		surge(w.UID, w.Surge)
 	}
 	for _, a := range c.SurgedAutoscalers() {
-		l.found[a.UID] = true
+		surge(a.UID, a.Surge)
 	}
 	for _, p := range c.MarkedPods() {
-		l.found[p.UID] = true
+		all[p.UID], _, _ = strings.Cut(p.CostMark, "=")
 	}
 	for _, lease := range c.Leases() {
-		l.found[leaseTarget(lease.ID)] = true
+		all[leaseTarget(lease.ID)] = lease.ID
 	}
 	for _, r := range c.Requests() {
-		l.found[r.UID] = true
+		drainer, _ := r.Drainer()
+		all[r.UID] = drainer.ID
 	}
+	return all
 }
 
 // mayUndo reports whether what a target has is to be undone: it was there at the first look, or this process has sent an action
