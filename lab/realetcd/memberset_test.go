@@ -2,7 +2,6 @@ package realetcd
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -12,7 +11,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
@@ -62,7 +60,7 @@ func TestMemberSet(t *testing.T) {
 	e := &etcd{lab: l, namespace: l.Namespace(t)}
 	dns := serveDNS(t, l, e.namespace)
 	installSets(t, l, program, dns, e)
-	e.startSet(t, nodes, dns)
+	e.startSet(t, dns)
 	defer e.dropSet(t)
 	began := time.Now()
 	e.setIs(t, 3)
@@ -114,23 +112,10 @@ func installSets(t *testing.T, l *testlab.Lab, program, dns string, e *etcd) {
 	e.kubectl(t, "", "rollout", "status", "deployment/usher-manager", "-n", managerNamespace, "--timeout=10m")
 }
 
-// startSet makes volumes on all nodes, and the set.
-func (e *etcd) startSet(t *testing.T, nodes []*realnode.Node, dns string) {
+// startSet makes the set, and has volumes made for it.
+func (e *etcd) startSet(t *testing.T, dns string) {
 	t.Helper()
-	class := &storagev1.StorageClass{
-		ObjectMeta: metav1.ObjectMeta{Name: e.namespace}, Provisioner: "kubernetes.io/no-provisioner", VolumeBindingMode: new(storagev1.VolumeBindingWaitForFirstConsumer),
-	}
-	if _, err := e.lab.Client().StorageV1().StorageClasses().Create(t.Context(), class, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		_ = e.lab.Client().StorageV1().StorageClasses().Delete(context.WithoutCancel(t.Context()), class.Name, metav1.DeleteOptions{})
-	})
-	for _, node := range nodes {
-		for i := range 4 { // one that was used stays, and is not used again
-			e.localVolume(t, node.Name, fmt.Sprintf("kv%d", i))
-		}
-	}
+	e.lab.LocalVolumes(t, e.namespace)
 	pod, err := json.Marshal(e.setPod(t, dns))
 	if err != nil {
 		t.Fatal(err)

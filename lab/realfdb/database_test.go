@@ -4,16 +4,12 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"fmt"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
 	"text/template"
 
 	corev1 "k8s.io/api/core/v1"
-	storagev1 "k8s.io/api/storage/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 
@@ -25,7 +21,6 @@ import (
 const (
 	setName          = "fdb"
 	managerNamespace = "usher-system"
-	volumesEach      = 12 // of a node: one that was used stays, and is not used again
 )
 
 // database is a MemberSet of FoundationDB.
@@ -84,40 +79,7 @@ func (d *database) install(t *testing.T) {
 	t.Cleanup(func() { d.usher(t, "uninstall") })
 	d.usher(t, "install", "--member-sets", "--image", image.UsherName, "--fdbcli-image", otherImage, "--timeout", "10m")
 	d.kubectl(t, "", "create", "rolebinding", "usher-cluster-files", "--clusterrole=usher-cluster-files", "--serviceaccount="+managerNamespace+":usher-manager")
-	class := &storagev1.StorageClass{
-		ObjectMeta: metav1.ObjectMeta{Name: d.namespace}, Provisioner: "kubernetes.io/no-provisioner", VolumeBindingMode: new(storagev1.VolumeBindingWaitForFirstConsumer),
-	}
-	if _, err := d.lab.Client().StorageV1().StorageClasses().Create(t.Context(), class, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		_ = d.lab.Client().StorageV1().StorageClasses().Delete(context.WithoutCancel(t.Context()), class.Name, metav1.DeleteOptions{})
-	})
-}
-
-// volumes makes folders of the machine volumes of one node.
-func (d *database) volumes(t *testing.T, node string) {
-	t.Helper()
-	all := d.lab.Client().CoreV1().PersistentVolumes()
-	for i := range volumesEach {
-		volume := &corev1.PersistentVolume{
-			ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("%s-%s-%d", d.namespace, node, i)},
-			Spec: corev1.PersistentVolumeSpec{
-				AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}, Capacity: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")},
-				StorageClassName: d.namespace, PersistentVolumeReclaimPolicy: corev1.PersistentVolumeReclaimDelete,
-				PersistentVolumeSource: corev1.PersistentVolumeSource{HostPath: &corev1.HostPathVolumeSource{
-					Path: filepath.Join(d.lab.Cluster().Dir, "volumes", d.namespace, fmt.Sprintf("%s-%d", node, i)), Type: new(corev1.HostPathDirectoryOrCreate),
-				}},
-				NodeAffinity: &corev1.VolumeNodeAffinity{Required: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{
-					MatchExpressions: []corev1.NodeSelectorRequirement{{Key: corev1.LabelHostname, Operator: corev1.NodeSelectorOpIn, Values: []string{node}}},
-				}}}},
-			},
-		}
-		if _, err := all.Create(t.Context(), volume, metav1.CreateOptions{}); err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { _ = all.Delete(context.WithoutCancel(t.Context()), volume.Name, metav1.DeleteOptions{}) })
-	}
+	d.lab.LocalVolumes(t, d.namespace)
 }
 
 // apply makes the set.

@@ -83,9 +83,6 @@ func formed(t *testing.T) *database {
 	l.ServeServices(t)
 	d := &database{lab: l, nodes: nodes, namespace: l.Namespace(t), fdbcli: bin + "/fdbcli", program: program, own: l.UsherAPI(t)}
 	d.install(t)
-	for _, node := range nodes {
-		d.volumes(t, node.Name)
-	}
 	began := time.Now()
 	t.Cleanup(func() { d.drop(t) })
 	d.apply(t)

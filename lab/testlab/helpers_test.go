@@ -1,6 +1,7 @@
 package testlab
 
 import (
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -118,6 +119,33 @@ func TestVolumeIsAttachedAndDetached(t *testing.T) {
 	check(t, "deleting statefulset", l.Client().AppsV1().StatefulSets(ns).Delete(t.Context(), "db", metav1.DeleteOptions{}))
 	WaitFor(t, l.VolumeAttachments(), "the volume to be detached", func(all []*storagev1.VolumeAttachment) bool {
 		return !attached(all)
+	})
+}
+
+func TestLocalVolumesComeAndGoWithTheirClaims(t *testing.T) {
+	l := Get(t)
+	node := l.Nodes(t, 1)[0]
+	ns := l.Namespace(t)
+	l.LocalVolumes(t, ns)
+	l.StatefulSet(t, ns, "db", 1, func(s *appsv1.StatefulSet) {
+		claim := Claim("data")
+		claim.Spec.StorageClassName = &ns
+		s.Spec.VolumeClaimTemplates = []corev1.PersistentVolumeClaim{*claim}
+	})
+	l.WaitReady(t, ns, nil, 1)
+	claims := l.Client().CoreV1().PersistentVolumeClaims(ns)
+	claim, err := claims.Get(t.Context(), "data-db-0", metav1.GetOptions{})
+	check(t, "getting claim", err)
+	volume, err := l.Client().CoreV1().PersistentVolumes().Get(t.Context(), claim.Spec.VolumeName, metav1.GetOptions{})
+	check(t, "getting volume", err)
+	if term := volume.Spec.NodeAffinity.Required.NodeSelectorTerms[0].MatchExpressions[0]; term.Values[0] != node {
+		t.Errorf("the volume can be used on %v, want %s", term.Values, node)
+	}
+	check(t, "deleting statefulset", l.Client().AppsV1().StatefulSets(ns).Delete(t.Context(), "db", metav1.DeleteOptions{}))
+	check(t, "deleting claim", claims.Delete(t.Context(), claim.Name, metav1.DeleteOptions{}))
+	volumes := await.Source[*corev1.PersistentVolume]{Client: l.Client().CoreV1().RESTClient(), Resource: "persistentvolumes"}
+	WaitFor(t, volumes, "the volume to be deleted", func(all []*corev1.PersistentVolume) bool {
+		return !slices.ContainsFunc(all, func(v *corev1.PersistentVolume) bool { return v.Name == volume.Name })
 	})
 }
 
