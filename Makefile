@@ -113,8 +113,9 @@ bench-replacement: ## lose a real node with the only copy of an etcd member's da
 	$(LAB) build --real
 	go test -C lab ./realetcd -count 1 -timeout 30m -v -run '^TestLostNode$$' -figures -fsync
 
-bench-memberset: ## have MemberSets run a real etcd and a real FoundationDB (FDB_BIN) on real nodes, and time what happens to them; needs root
+bench-memberset: lab build ## have MemberSets run a real etcd and a real FoundationDB (FDB_BIN) on real nodes, and time what happens to them; needs root
 	go test ./internal/memberset -run '^$$' -bench '^BenchmarkManySets$$'
+	go run -C lab ./benchsets $(CURDIR)/bin/usher
 	$(LAB) build --real
 	go test -C lab ./realetcd -count 1 -timeout 30m -v -run '^TestMemberSet$$' -figures -fsync
 	go test -C lab ./realfdb -count 1 -timeout 1h -v -run '^TestMemberSet$$' -figures

@@ -2,7 +2,6 @@ package memberset
 
 import (
 	"fmt"
-	"runtime"
 	"testing"
 	"time"
 
@@ -11,12 +10,12 @@ import (
 	"usher.sh/usher/api/v1alpha1"
 )
 
-// manySets have manyMembers in all. mostDeciding is what a decision about each of them may take together, and mostBytes what a process may that has all of them.
+// manySets have manyMembers in all. mostDeciding is what a decision about each of them may take together. What a manager weighs that has them is
+// measured by lab/benchsets.
 const (
 	manySets     = 500
 	manyMembers  = 10_000
 	mostDeciding = time.Second
-	mostBytes    = 400 << 20
 )
 
 // BenchmarkManySets decides about 500 sets with 10,000 members in all, of which one in a hundred is marked.
@@ -33,14 +32,9 @@ func BenchmarkManySets(b *testing.B) {
 		}
 	}
 	each := b.Elapsed() / time.Duration(b.N)
-	var memory runtime.MemStats
-	runtime.ReadMemStats(&memory)
-	fmt.Printf("\n500 sets, 10,000 members: decided in %d ms, manager %d MB\n", each.Milliseconds(), memory.Sys>>20)
+	fmt.Printf("\n500 sets, 10,000 members: decided in %d ms\n", each.Milliseconds())
 	if each > mostDeciding {
 		b.Errorf("more than %s", mostDeciding)
-	}
-	if memory.Sys > mostBytes {
-		b.Errorf("more than %d MB", mostBytes>>20)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -21,6 +22,9 @@ import (
 )
 
 const setName = "kv"
+
+// otherImage is a second name of an image with etcd.
+const otherImage = "lab.usher.sh/workload:again"
 
 var setObjects = template.Must(template.New("set").Parse(`
 apiVersion: v1
@@ -47,7 +51,7 @@ spec:
 `))
 
 // TestMemberSet has Usher, as pods, run a real etcd cluster on real nodes while clients write: it is formed, grows, shrinks, its leader is replaced, and a node
-// is lost for good; its pods get another template, and its members other claims, and a node is drained.
+// is lost for good; its pods get another image, and its members other claims, and a node is drained.
 func TestMemberSet(t *testing.T) {
 	if longer() == 0 {
 		t.Skip("it takes minutes: make test-all runs it")
@@ -55,7 +59,11 @@ func TestMemberSet(t *testing.T) {
 	l := testlab.Get(t)
 	archive, program := l.UsherImage(t)
 	binary := image.File{From: l.Binary(t, "etcd"), To: "/etcd"}
-	nodes := l.StartRealNodes(t, join.Options{Count: 6, Files: []image.File{binary}, Images: []string{archive}})
+	again := filepath.Join(t.TempDir(), "again.tar")
+	if err := image.WriteFile(again, image.Spec{Name: otherImage, Entry: binary}); err != nil {
+		t.Fatal(err)
+	}
+	nodes := l.StartRealNodes(t, join.Options{Count: 6, Files: []image.File{binary}, Images: []string{archive, again}})
 	l.ServeServices(t)
 	e := &etcd{lab: l, namespace: l.Namespace(t)}
 	dns := serveDNS(t, l, e.namespace)
@@ -66,7 +74,7 @@ func TestMemberSet(t *testing.T) {
 	e.setIs(t, 3)
 	t.Logf("formed in %.1f s", time.Since(began).Seconds())
 
-	writers := e.startWriters(t)
+	writers, quorum := e.startWriters(t), e.watchQuorum(t)
 	for _, step := range []struct {
 		what string
 		do   func()
@@ -74,7 +82,7 @@ func TestMemberSet(t *testing.T) {
 		{"grow 3 to 5", func() { e.scaleSet(t, 5); e.setIs(t, 5) }},
 		{"shrink 5 to 3", func() { e.scaleSet(t, 3); e.setIs(t, 3) }},
 		{"replace the leader", func() { e.replaceInSet(t, e.setLeader(t)); e.setIs(t, 3) }},
-		{"another template", func() { e.anotherTemplate(t) }},
+		{"another image", func() { e.anotherImage(t) }},
 		{"another size of claims", func() { e.anotherClaim(t) }},
 		{"drain a node", func() { e.drainInSet(t); e.setIs(t, 3) }},
 		{"lose a node", func() { e.loseInSet(t, nodes); e.setIs(t, 3) }},
@@ -83,6 +91,7 @@ func TestMemberSet(t *testing.T) {
 		step.do()
 		t.Logf("%s: %.1f s", step.what, time.Since(began).Seconds())
 	}
+	quorum.stop(t)
 	writers.stop()
 	acknowledged, lost, err := writers.check(t.Context(), e.client(t, e.endpoints()...))
 	if err != nil {
@@ -187,11 +196,11 @@ func (e *etcd) scaleSet(t *testing.T, replicas int) {
 	e.kubectl(t, "", "wait", "--for=condition=Reconciling", "--timeout=2m", "memberset/"+setName)
 }
 
-// anotherTemplate has the pods be made anew, under the names that they had.
-func (e *etcd) anotherTemplate(t *testing.T) {
+// anotherImage has the pods be made anew, under the names that they had.
+func (e *etcd) anotherImage(t *testing.T) {
 	t.Helper()
 	ids, uids := e.setPods(t)
-	e.changeSet(t, `{"op":"add","path":"/spec/groups/0/template/spec/containers/0/command/-","value":"--snapshot-count=20000"}`)
+	e.changeSet(t, fmt.Sprintf(`{"op":"replace","path":"/spec/groups/0/template/spec/containers/0/image","value":%q}`, otherImage))
 	after, uidsAfter := e.setPods(t)
 	if !slices.Equal(ids, after) || slices.ContainsFunc(uids, func(uid string) bool { return slices.Contains(uidsAfter, uid) }) {
 		t.Errorf("pods %v %v have become %v %v", ids, uids, after, uidsAfter)

@@ -108,11 +108,30 @@ func (d *database) ask(t *testing.T, command string) string {
 	return string(out)
 }
 
+// addresses are those at which members are reached, by their pods' names: of a Service where a member has one.
+func (d *database) addresses(t *testing.T) map[string]string {
+	t.Helper()
+	found := map[string]string{}
+	for _, p := range d.members(t, "") {
+		found[p.Name] = p.Status.PodIP
+	}
+	services, err := d.lab.Client().CoreV1().Services(d.namespace).List(t.Context(), metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range services.Items {
+		if s := &services.Items[i]; found[s.Name] != "" {
+			found[s.Name] = s.Spec.ClusterIP
+		}
+	}
+	return found
+}
+
 // coordinator is a storage member that is one.
 func (d *database) coordinator(t *testing.T) corev1.Pod {
 	t.Helper()
-	file, pods := d.clusterFile(t), d.members(t, "storage")
-	at := slices.IndexFunc(pods, func(p corev1.Pod) bool { return strings.Contains(file, p.Status.PodIP+":") })
+	file, pods, addresses := d.clusterFile(t), d.members(t, "storage"), d.addresses(t)
+	at := slices.IndexFunc(pods, func(p corev1.Pod) bool { return strings.Contains(file, addresses[p.Name]+":") })
 	if at < 0 {
 		t.Fatalf("no storage member is a coordinator of %s", file)
 	}

@@ -53,6 +53,7 @@ spec:
 {{- range .Groups}}
   - name: {{.Name}}
     role: foundationdb-{{.Name}}
+    addressFrom: {{$.AddressFrom}}
     replicas: {{.Replicas}}
     template: {metadata: {labels: {app: fdb, class: {{.Name}}}}, spec: {{.Pod}}}
     volumeClaimTemplates:
@@ -87,7 +88,7 @@ func (d *database) apply(t *testing.T) {
 	t.Helper()
 	var text bytes.Buffer
 	groups := []group{{"storage", storages, d.pod(t, "storage")}, {"log", logs, d.pod(t, "log")}}
-	if err := setObjects.Execute(&text, map[string]any{"Groups": groups, "Class": d.namespace}); err != nil {
+	if err := setObjects.Execute(&text, map[string]any{"Groups": groups, "Class": d.namespace, "AddressFrom": *addressFrom}); err != nil {
 		t.Fatal(err)
 	}
 	d.kubectl(t, text.String(), "apply", "-f", "-")

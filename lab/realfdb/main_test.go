@@ -9,8 +9,9 @@ import (
 )
 
 var (
-	seed    = flag.Uint64("seed", 1, "seed of the moments at which managers are killed")
-	figured = flag.Bool("figures", false, "print figures; no manager is killed")
+	seed        = flag.Uint64("seed", 1, "seed of the moments at which managers are killed")
+	figured     = flag.Bool("figures", false, "print figures; no manager is killed")
+	addressFrom = flag.String("address-from", "Pod", "whose address members are reached at: Pod or Service")
 )
 
 func TestMain(m *testing.M) { testlab.Main(m) }

@@ -19,7 +19,7 @@ import (
 const otherImage = "lab.usher.sh/workload:again"
 
 // TestMemberSet has Usher, as pods, run a FoundationDB of five storage and three log servers on real nodes while a client writes: what may happen to a set happens
-// to it, one thing after the other, and managers are killed meanwhile. All of it takes 25 minutes; with -short it is what is short of it.
+// to it, one thing after the other, and managers are killed meanwhile. All of it takes half an hour; with -short it is what is short of it.
 func TestMemberSet(t *testing.T) {
 	d := formed(t)
 	t.Logf("seed %d (-seed)", *seed)
@@ -37,6 +37,7 @@ func TestMemberSet(t *testing.T) {
 		{what: "drain a node by recreations", do: d.drainRecreating},
 		{what: "taint a node", do: d.taint},
 		{what: "another image", do: d.anotherImage},
+		{what: "another image of log servers", do: d.anotherLogImage},
 		{what: "another size of claims", do: d.anotherClaim},
 		{what: "grow", do: d.grow, brief: true},
 		{what: "shrink", do: d.shrink, brief: true},
@@ -51,7 +52,11 @@ func TestMemberSet(t *testing.T) {
 				defer x.during(t)()
 			}
 			step.do(t)
-			t.Logf("%s: %.1f s, longest pause %.1f s", step.what, time.Since(began).Seconds(), slices.Max(d.writer.pauses(began)).Seconds())
+			took, pauses := time.Since(began), d.writer.pauses(began)
+			t.Logf("%s: %.1f s, unavailable %.1f s, longest pause %.1f s", step.what, took.Seconds(), unavailable(pauses).Seconds(), slices.Max(pauses).Seconds())
+			if acknowledged, lost := d.writer.check(t); len(lost) > 0 {
+				t.Errorf("of %d commits these are lost: %v", acknowledged, lost)
+			}
 		}) {
 			break
 		}

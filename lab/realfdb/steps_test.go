@@ -2,6 +2,7 @@ package realfdb
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -91,6 +92,15 @@ func (d *database) anotherImage(t *testing.T) {
 	d.areOthers(t, before)
 }
 
+// anotherLogImage has the log servers be replaced, which is how pods of their role get another template.
+func (d *database) anotherLogImage(t *testing.T) {
+	t.Helper()
+	before := d.members(t, "log")
+	d.patch(t, fmt.Sprintf(`{"op": "replace", "path": "/spec/groups/1/template/spec/containers/0/image", "value": %q}`, otherImage))
+	d.isWhole(t, size)
+	d.areGone(t, before)
+}
+
 // anotherClaim has the log servers be replaced.
 func (d *database) anotherClaim(t *testing.T) {
 	t.Helper()
@@ -149,14 +159,14 @@ func (d *database) areOthers(t *testing.T, before []corev1.Pod) {
 	}
 }
 
-// coordinatesFrom waits until each coordinator that the cluster file names is at a pod of the set.
+// coordinatesFrom waits until each coordinator that the cluster file names is at a member of the set.
 func (d *database) coordinatesFrom(t *testing.T) {
 	t.Helper()
-	d.until(t, "the coordinators to be at pods", func(set *v1alpha1.MemberSet) bool {
+	d.until(t, "the coordinators to be at members", func(set *v1alpha1.MemberSet) bool {
 		_, coordinators, _ := strings.Cut(strings.TrimSpace(set.Status.ClusterFile), "@")
-		pods := d.members(t, "")
+		addresses := slices.Collect(maps.Values(d.addresses(t)))
 		for coordinator := range strings.SplitSeq(coordinators, ",") {
-			if !slices.ContainsFunc(pods, func(p corev1.Pod) bool { return strings.HasPrefix(coordinator, p.Status.PodIP+":") }) {
+			if !slices.ContainsFunc(addresses, func(ip string) bool { return strings.HasPrefix(coordinator, ip+":") }) {
 				return false
 			}
 		}

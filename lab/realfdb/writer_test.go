@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -155,19 +156,22 @@ func unavailable(pauses []time.Duration) time.Duration {
 	return all
 }
 
-// check returns how many commits were acknowledged, and the keys of those that are not there.
+// check returns how many commits were acknowledged before it asks, and the keys of those that are not there.
 func (w *writer) check(t *testing.T) (acknowledged int, lost []string) {
 	t.Helper()
+	w.mu.Lock()
+	all := slices.Clone(w.acknowledged)
+	w.mu.Unlock()
 	there := map[string]bool{}
 	for line := range strings.Lines(w.d.ask(t, "getrange written writteo 10000000")) {
 		if key, value, is := strings.Cut(strings.TrimSpace(line), "' is `"); is && strings.TrimSuffix(value, "'") == key[1:] {
 			there[key[1:]] = true
 		}
 	}
-	for _, c := range w.acknowledged {
+	for _, c := range all {
 		if !there[c.key] {
 			lost = append(lost, c.key)
 		}
 	}
-	return len(w.acknowledged), lost
+	return len(all), lost
 }
