@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
@@ -86,19 +87,38 @@ func (o *planOptions) Complete(name string, cmd *cobra.Command, args []string) e
 	if file == "-" {
 		file = "standard input"
 	}
+	if o.file.stream {
+		o.dump = "-"
+	}
 	switch {
 	case o.file.maintenance != nil && named:
 		return fmt.Errorf("%s has a NodeMaintenance, which says which nodes: give none", file)
 	case o.file.set != nil && named:
 		return fmt.Errorf("%s has a MemberSet, for which no nodes are drained: give none", file)
+	case o.file.set != nil && drainFlag(cmd.Flags()) != "":
+		return fmt.Errorf("%s has a MemberSet, for which no nodes are drained: --%s is for drains", file, drainFlag(cmd.Flags()))
 	case o.file.maintenance != nil, o.file.set != nil:
 		o.dump = ""
 		return nil
-	case o.file.other != "" && !named:
-		return fmt.Errorf("%s has a %s: a plan is for a MemberSet or a NodeMaintenance, or for nodes, which are named, and a dump of a cluster", file, o.file.other)
+	case file != "" && !named:
+		if err := o.file.aim(file); err != nil {
+			return err
+		}
 	}
 	o.nodes, err = nodeArgs(args, o.selector)
 	return err
+}
+
+// drainFlag returns the name of a flag of a drain that was given; "": none was.
+func drainFlag(given *pflag.FlagSet) (name string) {
+	drains := pflag.NewFlagSet("", pflag.ContinueOnError)
+	new(requestFlags).add(drains)
+	given.Visit(func(f *pflag.Flag) {
+		if drains.Lookup(f.Name) != nil {
+			name = f.Name
+		}
+	})
+	return name
 }
 
 // Validate says what is wrong with the flags.

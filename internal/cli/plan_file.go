@@ -27,32 +27,50 @@ type planFile struct {
 	set         *unstructured.Unstructured
 	beside      []string // other objects of the file with a set
 	other       string   // the kind of the first object of a file that has neither, and is no list
+	unreadable  error    // why nothing could be read of it
+	objects     bool     // some could
+	stream      bool     // it is a pipe, which can be read once, and is read like standard input from now on
 }
 
-// planFileIn reads what a file has. It returns standard input as it was before.
+// planFileIn reads what a file has. It returns standard input as it was before, or a pipe in its place.
 func planFileIn(in io.Reader, name string) (planFile, io.Reader, error) {
 	switch name {
 	case "":
 		return planFile{}, in, nil
 	case "-":
-		head := bufio.NewReaderSize(in, mostPlanFile+1)
-		text, err := head.Peek(mostPlanFile + 1)
-		if !errors.Is(err, io.EOF) {
-			return planFile{}, head, nil
-		}
-		m, err := parsePlanFile("standard input", text)
+		return peekPlanFile(in, "standard input")
+	}
+	file, err := os.Open(name) //nolint:gosec // the file that the caller named
+	if err != nil {
+		return planFile{}, in, err
+	}
+	info, err := file.Stat()
+	switch {
+	case err != nil:
+		return planFile{}, in, errors.Join(err, file.Close())
+	case info.IsDir():
+		return planFile{}, in, errors.Join(fmt.Errorf("%s is a directory: give a file", name), file.Close())
+	case !info.Mode().IsRegular():
+		m, head, err := peekPlanFile(file, name)
+		m.stream = true
 		return m, head, err
 	}
-	info, err := os.Stat(name)
-	if err != nil || info.Size() > mostPlanFile || !info.Mode().IsRegular() {
-		return planFile{}, in, nil //nolint:nilerr // whoever reads the dump says so
+	m, _, err := peekPlanFile(file, name)
+	return m, in, errors.Join(err, file.Close())
+}
+
+// peekPlanFile reads what a stream has, and returns it as it was before. What is larger than mostPlanFile is a dump.
+func peekPlanFile(in io.Reader, name string) (planFile, io.Reader, error) {
+	head := bufio.NewReaderSize(in, mostPlanFile+1)
+	content, err := head.Peek(mostPlanFile + 1)
+	switch {
+	case err == nil:
+		return planFile{objects: true}, head, nil
+	case !errors.Is(err, io.EOF):
+		return planFile{}, head, fmt.Errorf("reading %s: %w", name, err)
 	}
-	text, err := os.ReadFile(name) //nolint:gosec // the file that the caller named
-	if err != nil {
-		return planFile{}, in, fmt.Errorf("reading %s: %w", name, err)
-	}
-	m, err := parsePlanFile(name, text)
-	return m, in, err
+	m, err := parsePlanFile(name, content)
+	return m, head, err
 }
 
 // parsePlanFile reads the objects of a text. An error is about one that has what a plan is for, or stands beside it.
@@ -66,7 +84,7 @@ func parsePlanFile(name string, content []byte) (planFile, error) {
 		case errors.Is(err, io.EOF):
 			return m.whole(name)
 		case err != nil && m.maintenance == nil && m.set == nil:
-			return planFile{}, nil
+			return planFile{unreadable: err}, nil
 		case err != nil:
 			return m, fmt.Errorf("%s: %w", name, err)
 		case len(raw) == 0 || bytes.Equal(raw, []byte("null")):
@@ -82,8 +100,10 @@ func parsePlanFile(name string, content []byte) (planFile, error) {
 func (m *planFile) add(name string, raw []byte) error {
 	var object unstructured.Unstructured
 	if err := object.UnmarshalJSON(raw); err != nil {
+		m.unreadable = err
 		return nil //nolint:nilerr // it is no object, and whoever reads the dump says so
 	}
+	m.objects = true
 	ours := object.GroupVersionKind().Group == v1alpha1.GroupVersion.Group
 	switch kind := object.GetKind(); {
 	case ours && kind == "NodeMaintenance" && m.maintenance != nil:
@@ -105,6 +125,21 @@ func (m *planFile) add(name string, raw []byte) error {
 		if m.other == "" {
 			m.other = text.Line(kind)
 		}
+	}
+	return nil
+}
+
+// aim says what is wrong with a file that has nothing that a plan is for, where no nodes are named; nil: it may be a dump of a cluster, of which nodes are
+// to be named.
+func (m *planFile) aim(name string) error {
+	const wants = "a plan is for a MemberSet or a NodeMaintenance, or for nodes, which are named, and a dump of a cluster"
+	switch {
+	case m.other != "":
+		return fmt.Errorf("%s has a %s: %s", name, m.other, wants)
+	case !m.objects && m.unreadable != nil:
+		return fmt.Errorf("%s has no object that can be read: %w", name, m.unreadable)
+	case !m.objects:
+		return fmt.Errorf("%s has no object: %s", name, wants)
 	}
 	return nil
 }

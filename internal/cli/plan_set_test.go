@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -285,6 +286,66 @@ func TestPlanFile(t *testing.T) {
 	got := usher(t, `{"kind":"List","apiVersion":"v1","items":[{"kind":"Node","apiVersion":"v1","metadata":{"name":"a","uid":"a"}}]}`, "plan", "a", "-f", "-")
 	if !strings.Contains(got.err, "the dump has no pods") {
 		t.Errorf("exit %d, stderr %q", got.code, got.err)
+	}
+}
+
+// What cannot be read, or has nothing that a plan is for, is said to be so.
+func TestPlanOfWhatIsNoPlanFile(t *testing.T) {
+	dir := t.TempDir()
+	write := func(name, content string) string {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	for name, c := range map[string]struct{ file, want string }{
+		"no such file":               {filepath.Join(dir, "nope.yaml"), "no such file or directory"},
+		"a directory":                {dir, "is a directory: give a file"},
+		"empty":                      {write("empty", ""), "has no object: a plan is for a MemberSet"},
+		"a device":                   {"/dev/null", "has no object: a plan is for a MemberSet"},
+		"broken":                     {write("broken", "kind: [MemberSet"), "has no object that can be read: "},
+		"a list of JSON":             {write("list", "[]"), "has no object that can be read: "},
+		"a set and a flag of drains": {write("set", setFile("1", "")), "--force is for drains"},
+		"a dump":                     {write("dump", `{"kind":"List","apiVersion":"v1","items":[]}`), "no node was named"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			args := []string{"plan", "-f", c.file}
+			if strings.Contains(c.want, "--force") {
+				args = append(args, "--force")
+			}
+			if got := usher(t, "", args...); got.code != 1 || !strings.Contains(got.err, c.want) {
+				t.Errorf("exit %d, stderr %q, want %q", got.code, got.err, c.want)
+			}
+		})
+	}
+}
+
+// A pipe is read as standard input is, also where it has a dump.
+func TestPlanOfAPipe(t *testing.T) {
+	for name, c := range map[string]struct {
+		content, want string
+		args          []string
+	}{
+		"with a set":  {setFile("1", ""), "", nil},
+		"with a dump": {`{"kind":"List","apiVersion":"v1","items":[{"kind":"Node","apiVersion":"v1","metadata":{"name":"a","uid":"a"}}]}`, "the dump has no pods", []string{"a"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			pipe := filepath.Join(t.TempDir(), "pipe")
+			if err := syscall.Mkfifo(pipe, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			go func() { _ = os.WriteFile(pipe, []byte(c.content), 0o600) }()
+			if c.want != "" {
+				if got := usher(t, "", append([]string{"plan", "-f", pipe}, c.args...)...); !strings.Contains(got.err, c.want) {
+					t.Errorf("exit %d, stderr %q", got.code, got.err)
+				}
+				return
+			}
+			if file, _, err := planFileIn(strings.NewReader(""), pipe); err != nil || file.set == nil || !file.stream {
+				t.Errorf("it has %+v, %v", file, err)
+			}
+		})
 	}
 }
 

@@ -30,7 +30,7 @@ func TestAgentsOnlyWhereTheyAreWanted(t *testing.T) {
 			t.Errorf("%s is missing", ref)
 		}
 	}
-	agents := text(t, pick(all, func(o *unstructured.Unstructured) bool { return o.GetKind() == "DaemonSet" }))
+	agents := yamlOf(t, pick(all, func(o *unstructured.Unstructured) bool { return o.GetKind() == "DaemonSet" }))
 	if !strings.Contains(agents, "image: registry.example/usher:v1\n") {
 		t.Errorf("the image is not there:\n%s", agents)
 	}

@@ -22,7 +22,7 @@ func objects(t *testing.T, o Options) []*unstructured.Unstructured {
 	return all
 }
 
-func text(t *testing.T, all []*unstructured.Unstructured) string {
+func yamlOf(t *testing.T, all []*unstructured.Unstructured) string {
 	t.Helper()
 	var b strings.Builder
 	for _, object := range all {
@@ -59,8 +59,8 @@ func TestObjectsInOrder(t *testing.T) {
 
 func TestObjectsInAnotherNamespace(t *testing.T) {
 	all := objects(t, Options{Namespace: "guards"})
-	if strings.Contains(text(t, all), DefaultNamespace) {
-		t.Errorf("%s is named in:\n%s", DefaultNamespace, text(t, all))
+	if strings.Contains(yamlOf(t, all), DefaultNamespace) {
+		t.Errorf("%s is named in:\n%s", DefaultNamespace, yamlOf(t, all))
 	}
 	for _, object := range all {
 		ofLeases := strings.HasPrefix(object.GetKind(), "Role") && object.GetNamespace() == snapshot.LeaseNamespace
@@ -71,7 +71,7 @@ func TestObjectsInAnotherNamespace(t *testing.T) {
 }
 
 func TestObjectsWithImage(t *testing.T) {
-	if all := text(t, objects(t, Options{Image: "registry.example/usher:v1"})); !strings.Contains(all, "image: registry.example/usher:v1\n") {
+	if all := yamlOf(t, objects(t, Options{Image: "registry.example/usher:v1"})); !strings.Contains(all, "image: registry.example/usher:v1\n") {
 		t.Error("the image is not there")
 	}
 }
@@ -83,7 +83,7 @@ func TestObjectsByURL(t *testing.T) {
 			t.Errorf("%s is there", absent)
 		}
 	}
-	webhooks := text(t, pick(all, isWebhook))
+	webhooks := yamlOf(t, pick(all, isWebhook))
 	for _, url := range []string{"/leave", "/create", "/policy"} {
 		if !strings.Contains(webhooks, "url: https://127.0.0.1:8443"+url+"\n") {
 			t.Errorf("no webhook calls %s:\n%s", url, webhooks)
@@ -179,7 +179,7 @@ func TestRightsToWorkloadsOnlyWhereTheyAreWanted(t *testing.T) {
 	if has(all, "clusterrolebinding/usher-workloads-impersonate") {
 		t.Error("the manager may act as any ServiceAccount")
 	}
-	if strings.Contains(text(t, all), DefaultNamespace) {
+	if strings.Contains(yamlOf(t, all), DefaultNamespace) {
 		t.Errorf("%s is named", DefaultNamespace)
 	}
 }

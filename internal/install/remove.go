@@ -18,6 +18,7 @@ import (
 	"usher.sh/usher/api/v1alpha1"
 	"usher.sh/usher/internal/certificate"
 	"usher.sh/usher/internal/snapshot"
+	"usher.sh/usher/internal/text"
 )
 
 // Remove takes out of the cluster what Usher has brought and written there, and says each thing that it removed, or would
@@ -62,7 +63,7 @@ func (r remover) noSets(ctx context.Context) error {
 		names = append(names, set.GetNamespace()+"/"+set.GetName())
 	}
 	return fmt.Errorf("there are MemberSets, and the pods of their members would go with them: %s; delete them first, and keep their pods by kubectl delete memberset NAME -n NAMESPACE --cascade=orphan",
-		strings.Join(names[:min(len(names), 10)], ", "))
+		text.List(names, 10))
 }
 
 type remover struct {
