@@ -70,8 +70,8 @@ func (h *house) setSaysWhichQuotaIsFull(t *testing.T) {
 func (h *house) setSaysWhichClaimIsUnbound(t *testing.T) {
 	ns := h.lab.Namespace(t)
 	h.letEnd(t, ns)
-	set := h.memberSetOf(t, ns, "kv", "workload", 1, func(g *v1alpha1.MemberGroup) {
-		g.VolumeClaimTemplates = []v1alpha1.VolumeClaimTemplate{{
+	set := h.memberSetOf(t, ns, "kv", "workload", 1, func(s *v1alpha1.MemberSetSpec) {
+		s.Groups[0].VolumeClaimTemplates = []v1alpha1.VolumeClaimTemplate{{
 			Name: "data", Spec: runtime.RawExtension{Raw: []byte(`{"storageClassName":"none","accessModes":["ReadWriteOnce"],"resources":{"requests":{"storage":"1Gi"}}}`)},
 		}}
 	})
@@ -84,7 +84,7 @@ func (h *house) setSaysWhosePodItIs(t *testing.T) {
 	h.letEnd(t, ns)
 	h.memberSet(t, ns, "workload", 1)
 	h.waitSetReady(t, ns, 1)
-	other := h.memberSetOf(t, ns, "other", "workload", 1, func(*v1alpha1.MemberGroup) {})
+	other := h.memberSetOf(t, ns, "other", "workload", 1, func(*v1alpha1.MemberSetSpec) {})
 	pods := h.lab.WaitReady(t, ns, map[string]string{v1alpha1.MemberSetLabel: other.Name}, 1)
 	h.kubectl(t, "label", "pod", "kv-server-1", "-n", ns, "--overwrite", v1alpha1.MemberSetLabel+"="+other.Name).succeed(t)
 	labelled, err := h.lab.Client().CoreV1().Pods(ns).Get(t.Context(), "kv-server-1", metav1.GetOptions{})
@@ -94,4 +94,25 @@ func (h *house) setSaysWhosePodItIs(t *testing.T) {
 	h.stillThere(t, ns, append(pods, labelled)...)
 	h.kubectl(t, "label", "pod", "kv-server-1", "-n", ns, "--overwrite", v1alpha1.MemberSetLabel+"=kv").succeed(t)
 	testlab.WaitFor(t, h.lab.Pods(ns), "both pods to be there", func(all []*corev1.Pod) bool { return len(all) == 2 })
+}
+
+// setSaysWhichProgramIsMissing: without fdbcli nothing is asked of a FoundationDB, and whether it is formed is not known. The pods stay, also those that are too many by then.
+func (h *house) setSaysWhichProgramIsMissing(t *testing.T) {
+	ns := h.lab.Namespace(t)
+	h.letEnd(t, ns)
+	h.kubectl(t, "create", "rolebinding", "usher-cluster-files", "-n", ns, "--clusterrole=usher-cluster-files", "--serviceaccount=usher-system:usher-manager").succeed(t)
+	set := h.memberSetOf(t, ns, "fdb", "foundationdb-storage", 3, func(s *v1alpha1.MemberSetSpec) {
+		s.System = v1alpha1.System{FoundationDB: &v1alpha1.FoundationDB{
+			ClusterFile: v1alpha1.ClusterFile{ConfigMap: &v1alpha1.ConfigMapKey{Name: "fdb-config", Key: "cluster-file"}}, Version: "7.3.63",
+			Redundancy: v1alpha1.RedundancyDouble,
+		}}
+		s.FaultDomainKey = corev1.LabelHostname
+	})
+	pods := h.lab.WaitReady(t, ns, map[string]string{"app": "kv"}, 3)
+	missing := "the manager runs without fdbcli: give it the program's path with --fdbcli"
+	h.waitSetSays(t, ns, set.Name, "SystemNotFormed", missing, "")
+	h.scaleSet(t, set, 1)
+	h.waitSetSays(t, ns, set.Name, "SystemNotFormed", "fewer members are asked for than form the system", "set the replicas back")
+	h.waitSetSays(t, ns, set.Name, "SystemNotFormed", missing, "")
+	h.stillThere(t, ns, pods...)
 }

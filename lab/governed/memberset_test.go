@@ -45,16 +45,17 @@ func TestMemberSet(t *testing.T) {
 	t.Run("says which quota is full", h.setSaysWhichQuotaIsFull)
 	t.Run("says which claim is unbound", h.setSaysWhichClaimIsUnbound)
 	t.Run("says whose pod it is", h.setSaysWhosePodItIs)
+	t.Run("says which program is missing", h.setSaysWhichProgramIsMissing)
 }
 
 // memberSet makes a set of plain members of a role on nodes of its own, with room for as many again.
 func (h *house) memberSet(t *testing.T, ns, role string, replicas int32) *v1alpha1.MemberSet {
 	t.Helper()
-	return h.memberSetOf(t, ns, "kv", role, replicas, func(*v1alpha1.MemberGroup) {})
+	return h.memberSetOf(t, ns, "kv", role, replicas, func(*v1alpha1.MemberSetSpec) {})
 }
 
-// memberSetOf makes one of a name, whose group was changed.
-func (h *house) memberSetOf(t *testing.T, ns, name, role string, replicas int32, change func(*v1alpha1.MemberGroup)) *v1alpha1.MemberSet {
+// memberSetOf makes one of a name, whose spec with one group was changed.
+func (h *house) memberSetOf(t *testing.T, ns, name, role string, replicas int32, change func(*v1alpha1.MemberSetSpec)) *v1alpha1.MemberSet {
 	t.Helper()
 	nodes := h.lab.Nodes(t, int(replicas)+3)
 	template := fmt.Sprintf(`{"metadata":{"labels":{"app":"kv"}},"spec":{"containers":[{"name":"kv","image":"kv"}],"affinity":{
@@ -69,7 +70,7 @@ func (h *house) memberSetOf(t *testing.T, ns, name, role string, replicas int32,
 			Groups: []v1alpha1.MemberGroup{{Name: "server", Role: role, Replicas: &replicas, Template: runtime.RawExtension{Raw: []byte(template)}}},
 		},
 	}
-	change(&set.Spec.Groups[0])
+	change(&set.Spec)
 	must(t, h.client.Create(t.Context(), set))
 	t.Cleanup(func() {
 		ctx := context.WithoutCancel(t.Context())
