@@ -227,7 +227,7 @@ type Action struct {
 	Name    string
 	UID     types.UID
 	Version string
-	// Of these one is made.
+	// Of these one is made, or tried.
 	Pod       *corev1.Pod
 	Claim     *corev1.PersistentVolumeClaim
 	Service   *corev1.Service
@@ -267,7 +267,8 @@ const (
 	Mark           ActionKind = "mark"           // Request is made
 	Unmark         ActionKind = "unmark"         // Name, UID: a request that the set has made is deleted
 	DeletePod      ActionKind = "deletePod"      // Name, UID, Version
-	EvictPod       ActionKind = "evictPod"       // Name, UID: its eviction is asked for
+	EvictPod       ActionKind = "evictPod"       // Name, UID: its eviction is asked for, if the apiserver would accept Pod in its place
+	TryPod         ActionKind = "tryPod"         // Name, UID: where the apiserver would not accept Pod in its place, what was asked for is taken back
 	KeepPod        ActionKind = "keepPod"        // Name, UID: what was asked for is taken back
 	RelabelPod     ActionKind = "relabelPod"     // Name, UID, Version, Labels, Annotations
 	RetainVolume   ActionKind = "retainVolume"   // Name, UID: the reclaim policy of the PersistentVolume becomes Retain

@@ -8,7 +8,10 @@ import (
 	"usher.sh/usher/api/v1alpha1"
 )
 
-// recreate has pods that are outdated go, as many as their batch lets. Each is made anew under its name. One of a member that never did its work is deleted;
+// mostTried is for how many pods whose evictions are asked for already each look has the apiserver say whether they can be made anew.
+const mostTried = 10
+
+// recreate has pods that are outdated go, as many as their batch lets. Each is made anew under its name, and goes only while the apiserver would accept that. One of a member that never did its work is deleted;
 // every other one, and one of which that is not known, is evicted, by the rules of its role.
 func (d *decision) recreate(members []*v1alpha1.SetMember) {
 	members = slices.DeleteFunc(members, func(m *v1alpha1.SetMember) bool {
@@ -29,15 +32,18 @@ func (d *decision) recreate(members []*v1alpha1.SetMember) {
 		d.block(policyAwaited(d.Set.Name))
 		return
 	}
-	chosen := d.batch(members)
+	chosen, tried := d.batch(members), 0
 	for _, m := range members {
 		switch p := d.pod(m.ID); {
 		case p.Asked:
+			if tried++; tried <= mostTried {
+				d.act(Action{Kind: TryPod, Member: m.ID, Name: p.Name, UID: p.UID, Pod: d.newPod(d.group(m.Group), m)})
+			}
 			d.block(awaitsEviction(m.ID, p, d.Set.Namespace))
 		case p.Unasked != "":
 			d.block(Unread("whether the eviction of pod "+m.ID+" is asked for", p.Unasked, "see that usher is installed whole: usher install"))
 		case slices.Contains(chosen, m):
-			d.act(Action{Kind: EvictPod, Member: m.ID, Name: p.Name, UID: p.UID})
+			d.act(Action{Kind: EvictPod, Member: m.ID, Name: p.Name, UID: p.UID, Pod: d.newPod(d.group(m.Group), m)})
 			d.block(awaitsEviction(m.ID, p, d.Set.Namespace))
 		case d.Set.Spec.UpdateStrategy.Recreate.Batch == v1alpha1.BatchNone:
 			d.block(batchNone(m.ID))

@@ -1,6 +1,7 @@
 package memberset
 
 import (
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -47,4 +48,24 @@ func allRemedies(status *v1alpha1.MemberSetStatus) string {
 		all = append(all, status.Blockers[i].Remedy)
 	}
 	return strings.Join(all, "\n")
+}
+
+// What is asked for, and what was asked for already, comes with the pod that it would be made anew as, which the apiserver has to accept.
+func TestAnEvictionComesWithThePodToBe(t *testing.T) {
+	w := formed(t, plain, 3)
+	w.podNamed("kv-member-1").Asked = true
+	w.image("etcd:2")
+	w.in.Set.Spec.UpdateStrategy.Recreate.Batch = v1alpha1.BatchAll
+	got := map[string]ActionKind{}
+	for _, a := range Decide(w.in).Actions {
+		if a.Kind == EvictPod || a.Kind == TryPod {
+			got[a.Member] = a.Kind
+			if a.Pod == nil || a.Pod.Name != a.Name || a.Pod.Spec.Containers[0].Image != "etcd:2" {
+				t.Errorf("%s of %s comes with %+v", a.Kind, a.Member, a.Pod)
+			}
+		}
+	}
+	if want := map[string]ActionKind{"kv-member-1": TryPod, "kv-member-2": EvictPod, "kv-member-3": EvictPod}; !maps.Equal(got, want) {
+		t.Errorf("actions %v, want %v", got, want)
+	}
 }

@@ -38,6 +38,8 @@ func (r *rehearsal) do(a *Action) bool {
 		}
 	case DeletePod, EvictPod, KeepPod, RelabelPod:
 		return r.changePod(a)
+	case TryPod: // it would be accepted
+		return false
 	case Admit, Expel:
 		return r.changeList(a)
 	case MakeFile, ChangeFile:

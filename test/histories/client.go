@@ -34,7 +34,10 @@ func (c *connection) List(ctx context.Context, into client.ObjectList, o ...clie
 	return c.replica.cache.List(ctx, into, o...)
 }
 
-func (c *connection) Create(ctx context.Context, object client.Object, _ ...client.CreateOption) error {
+func (c *connection) Create(ctx context.Context, object client.Object, options ...client.CreateOption) error {
+	if len(new(client.CreateOptions).ApplyOptions(options).DryRun) > 0 {
+		return c.try(ctx, object)
+	}
 	c.replica.checkRepair(object)
 	if k := kindOf(object); k == services || k == claims { // which are not watched
 		ctx = context.WithValue(ctx, unwokenKey, false)
@@ -51,6 +54,16 @@ func (c *connection) Create(ctx context.Context, object client.Object, _ ...clie
 			s.made(created)
 		}
 		fill(object, created)
+		return nil
+	})
+}
+
+// try is a CREATE that is checked, and changes nothing.
+func (c *connection) try(ctx context.Context, object client.Object) error {
+	return c.replica.call(ctx, "try "+object.GetName(), plain, func() error {
+		if k := kindOf(object); c.replica.world.store.get(k, client.ObjectKeyFromObject(object)) != nil {
+			return apierrors.NewAlreadyExists(schema.GroupResource{Resource: string(k)}, object.GetName())
+		}
 		return nil
 	})
 }

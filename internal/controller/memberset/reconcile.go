@@ -8,12 +8,14 @@ import (
 	"strings"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"usher.sh/usher/api/v1alpha1"
+	"usher.sh/usher/internal/act"
 	"usher.sh/usher/internal/answers"
 	"usher.sh/usher/internal/memberset"
 	"usher.sh/usher/internal/snapshot"
@@ -84,7 +86,9 @@ func (r *reconciler) carryOut(ctx context.Context, l *look, result *memberset.Re
 		answer := r.do(ctx, l, action)
 		switch answer.Code {
 		case answers.Accepted, answers.Gone: // what has become of it is looked at anew
-			after = soon
+			if action.Kind != memberset.TryPod {
+				after = soon
+			}
 		case answers.Conflict: // it has changed, or is there already
 			if makes(action) {
 				refused = append(refused, memberset.Taken(action, l.set))
@@ -137,7 +141,12 @@ func (r *reconciler) do(ctx context.Context, l *look, a *memberset.Action) answe
 	case memberset.DeletePod:
 		return r.Members.DeletePod(ctx, named, a.UID, a.Version)
 	case memberset.EvictPod:
+		if answer := r.try(ctx, a.Pod); answer.Code != answers.Accepted {
+			return answer
+		}
 		return r.Act.AskEviction(ctx, named, a.UID)
+	case memberset.TryPod:
+		return r.stay(ctx, named, a)
 	case memberset.KeepPod:
 		return r.Act.WithdrawEviction(ctx, named, a.UID)
 	case memberset.RelabelPod:
@@ -158,6 +167,34 @@ func (r *reconciler) do(ctx context.Context, l *look, a *memberset.Action) answe
 // makes reports whether an action makes an object that is looked for by the set's label.
 func makes(a *memberset.Action) bool {
 	return a.Kind == memberset.MakePod || a.Kind == memberset.MakeClaim || a.Kind == memberset.MakeService
+}
+
+// try says whether the apiserver would accept a pod in the place of that of its name.
+func (r *reconciler) try(ctx context.Context, pod *corev1.Pod) answers.Answer {
+	answer := r.Act.TryPod(ctx, pod)
+	if answer.Code != answers.Accepted {
+		answer.Message = "the pod that it would be made anew as is not accepted: " + cmp.Or(answer.Message, string(answer.Code))
+	}
+	return answer
+}
+
+// stay takes the eviction of a pod back that could not be made anew.
+func (r *reconciler) stay(ctx context.Context, named snapshot.Key, a *memberset.Action) answers.Answer {
+	answer := r.try(ctx, a.Pod)
+	switch answer.Code {
+	case answers.Denied, answers.Rejected, answers.Forbidden:
+		if taken := r.Act.WithdrawEviction(ctx, named, a.UID); taken.Code != answers.Accepted && taken.Code != answers.Gone {
+			return taken
+		}
+		return answer
+	default: // it is tried again
+		return answers.Answer{Code: answers.Accepted}
+	}
+}
+
+// tries reports whether an action has a pod tried.
+func tries(a *memberset.Action) bool {
+	return a.Kind == memberset.EvictPod || a.Kind == memberset.TryPod
 }
 
 // asks reports whether an action is asked for until the system says that it is done.
@@ -211,9 +248,6 @@ func (r *reconciler) empty(ctx context.Context, l *look, a *memberset.Action) an
 	return answers.Answer{Code: answers.Rejected, Message: fmt.Sprintf("%s cannot be carried out", a.Kind)}
 }
 
-// quotaRefuses is what the apiserver says where a ResourceQuota has no room.
-const quotaRefuses = "exceeded quota: "
-
 // refusal is what a set waits for where an action was not accepted.
 func (r *reconciler) refusal(a *memberset.Action, answer *answers.Answer) memberset.Blocker {
 	said := cmp.Or(answer.Message, string(answer.Code))
@@ -224,11 +258,11 @@ func (r *reconciler) refusal(a *memberset.Action, answer *answers.Answer) member
 		return memberset.WriteRefused(a, said, r.bindingOfFile(a.ConfigMap.Namespace), false)
 	case answer.Code == answers.Forbidden:
 		return memberset.WriteRefused(a, said, r.binding(), false)
-	case answer.Code == answers.Denied && strings.Contains(said, quotaRefuses):
+	case answer.Code == answers.Denied && strings.Contains(said, act.QuotaExceeded):
 		return memberset.WriteRefused(a, said, "raise the ResourceQuota, or ask for less; usher plan -f says beforehand how much there is at once at most", false)
-	case answer.Code == answers.Denied && makes(a):
+	case answer.Code == answers.Denied && (makes(a) || tries(a)):
 		return memberset.WriteRefused(a, said, "change what the template of its group asks for, or have it admitted; it is tried again", false)
-	case answer.Code == answers.Rejected && makes(a):
+	case answer.Code == answers.Rejected && (makes(a) || tries(a)):
 		return memberset.WriteRefused(a, said, "correct its template in spec.groups", true)
 	}
 	return memberset.WriteRefused(a, said, "it is tried again", answer.Code == answers.Rejected)
