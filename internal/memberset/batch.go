@@ -7,18 +7,17 @@ import (
 	"usher.sh/usher/api/v1alpha1"
 )
 
-// mayBegin reports whether the removal of a member may begin now, beside those that are under way and after the last that began.
+// mayBegin reports whether the removal of a member may begin now, beside those that are under way and after the last that began. One of which only what Kubernetes
+// removes is left holds no other for longer than the interval: a pod of a node that is lost may be there for ever (source 002, waitBetweenRemovalsSeconds).
 func (d *decision) mayBegin(m *v1alpha1.SetMember) bool {
-	terms := &d.Set.Spec.Removal
-	batch := terms.Batch
+	batch := d.Set.Spec.Removal.Batch
 	if d.Kind.Lists && batch != v1alpha1.BatchNone {
 		batch = v1alpha1.BatchMember
 	}
-	var going []*v1alpha1.SetMember
-	for i := range d.status.Members {
-		if other := &d.status.Members[i]; leaving(other) && other.Removal.Step == v1alpha1.RemovalRemoving {
-			going = append(going, other)
-		}
+	going := d.going()
+	holding := slices.DeleteFunc(slices.Clone(going), d.ends)
+	if len(holding) > 0 {
+		going = holding
 	}
 	lost := d.lostBefore(m)
 	together := len(going) > 0 && !slices.ContainsFunc(going, func(o *v1alpha1.SetMember) bool { return zoneOf(o) != zoneOf(m) })
@@ -28,8 +27,8 @@ func (d *decision) mayBegin(m *v1alpha1.SetMember) bool {
 		return false
 	case batch == v1alpha1.BatchAll, together && batch != v1alpha1.BatchMember:
 		return true
-	case len(going) > 0:
-		d.block(awaitsRemoval(m.ID, going[0].ID))
+	case len(holding) > 0:
+		d.block(awaitsRemoval(m.ID, holding[0].ID))
 		return false
 	case lost != "":
 		d.block(awaitsRemoval(m.ID, lost))
@@ -40,6 +39,26 @@ func (d *decision) mayBegin(m *v1alpha1.SetMember) bool {
 		return false
 	}
 	return true
+}
+
+// going are the members of which something is removed still.
+func (d *decision) going() []*v1alpha1.SetMember {
+	var all []*v1alpha1.SetMember
+	for i := range d.status.Members {
+		if m := &d.status.Members[i]; m.Removal != nil && m.Removal.Step == v1alpha1.RemovalRemoving {
+			all = append(all, m)
+		}
+	}
+	return all
+}
+
+// ends reports whether a member that is being removed has left its system, and its pod is gone or goes.
+func (d *decision) ends(m *v1alpha1.SetMember) bool {
+	if d.Kind.Lists && (d.listUnread() != "" || d.entry(m) != nil) {
+		return false
+	}
+	p := d.pod(m.ID)
+	return p == nil || p.Terminating
 }
 
 // nextRemoval is when another batch of removals may begin.

@@ -2,10 +2,12 @@ package memberset
 
 import (
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"usher.sh/usher/api/v1alpha1"
 )
@@ -152,6 +154,52 @@ func TestWhatIsBeingDeletedIsNamed(t *testing.T) {
 			r := Decide(w.in)
 			if len(r.Actions) > 0 || !slices.Equal(reasons(&r), []string{string(test.want)}) || len(r.Status.Members) != 4 {
 				t.Errorf("it does %v, and says %+v", kinds(r), r.Status.Blockers)
+			}
+		})
+	}
+}
+
+// A member of which only what Kubernetes removes is left holds removals in other zones for the interval, and no longer; what keeps it is named.
+func TestARemovalThatIsStuck(t *testing.T) {
+	const stuck, next = "kv-member-1", "kv-member-2"
+	terminates := func(w *world) { w.podNamed(stuck).Terminating = true }
+	for name, test := range map[string]struct {
+		kind  Kind
+		batch v1alpha1.MemberBatch
+		given func(w *world)
+		after time.Duration // the last removal began
+		goes  bool
+		says  string
+	}{
+		"a zone, within the interval":   {plain, v1alpha1.BatchZone, terminates, time.Minute - time.Second, false, "member kv-member-2 is removed at 2026-11-27T12:01:00Z"},
+		"a zone, after the interval":    {plain, v1alpha1.BatchZone, terminates, time.Minute, true, "pod kv-member-1 ends"},
+		"a member, within the interval": {plain, v1alpha1.BatchMember, terminates, time.Minute - time.Second, false, "member kv-member-2 is removed at 2026-11-27T12:01:00Z"},
+		"a member, after the interval":  {plain, v1alpha1.BatchMember, terminates, time.Minute, true, "pod kv-member-1 ends"},
+		"8/116 its pod is gone":         {plain, v1alpha1.BatchZone, func(w *world) { w.gone(stuck); w.in.Claims[0].Terminating, w.in.Claims[0].Retained = true, true }, time.Minute, true, "claim data-kv-member-1 is being deleted"},
+		"its pod is not being deleted":  {plain, v1alpha1.BatchZone, func(*world) {}, time.Hour, false, "member kv-member-2 is removed once member kv-member-1 is gone"},
+		"off the list, after the interval": {listing, v1alpha1.BatchZone, func(w *world) {
+			terminates(w)
+			w.in.List.Entries = slices.DeleteFunc(w.in.List.Entries, func(e Entry) bool { return e.Name == stuck })
+		}, time.Minute, true, "pod kv-member-1 ends"},
+		"on the list": {listing, v1alpha1.BatchZone, terminates, time.Hour, false, "member kv-member-2 is removed once member kv-member-1 is gone"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := formed(t, test.kind, 5)
+			w.in.Set.Spec.Removal = v1alpha1.MemberRemovalTerms{Batch: test.batch, MinInterval: &metav1.Duration{Duration: time.Minute}}
+			w.group().Replicas = new(int32(3))
+			w.goes(stuck, v1alpha1.RemovalRemoving)
+			w.goes(next, v1alpha1.RemovalReplaced)
+			w.podNamed(stuck).Zone, w.podNamed(next).Zone = "z1", "z2"
+			w.in.Set.Status.LastRemovalTime = &metav1.Time{Time: noon}
+			test.given(w)
+			w.in.Now = noon.Add(test.after)
+			r := Decide(w.in)
+			at := slices.IndexFunc(r.Status.Members, func(m v1alpha1.SetMember) bool { return m.ID == next })
+			if goes := leaving(&r.Status.Members[at]); goes != test.goes {
+				t.Errorf("the next one goes: %t, %+v", goes, r.Status.Blockers)
+			}
+			if !slices.ContainsFunc(r.Status.Blockers, func(b v1alpha1.ReplacementBlocker) bool { return strings.HasPrefix(b.Message, test.says) }) {
+				t.Errorf("it says %+v", r.Status.Blockers)
 			}
 		})
 	}

@@ -134,7 +134,7 @@ func (w *world) checkStatus(before *v1alpha1.MemberSetStatus) {
 		if len(m.AvoidNodes) > 0 {
 			w.avoided[m.ID] = m.AvoidNodes
 		}
-		if zone := zoneOf(m); leaving(m) && m.Removal.Step != v1alpha1.RemovalRemoved && !slices.Contains(removing, zone) {
+		if zone := zoneOf(m); leaving(m) && m.Removal.Step != v1alpha1.RemovalRemoved && !w.ends(m.ID) && !slices.Contains(removing, zone) {
 			removing = append(removing, zone)
 		}
 		if went := slices.ContainsFunc(before.Members, func(b v1alpha1.SetMember) bool { return b.ID == m.ID && leaving(&b) }); leaving(m) && !went {
@@ -147,6 +147,13 @@ func (w *world) checkStatus(before *v1alpha1.MemberSetStatus) {
 	if len(removing) > 1 && began && !w.mayTogether() {
 		w.fail("members are removed at once in zones %v", removing)
 	}
+}
+
+// ends: the member has left its system's list, and its pod is gone or goes.
+func (w *world) ends(id string) bool {
+	runs := slices.ContainsFunc(w.in.Pods, func(p Pod) bool { return p.Name == id && !p.Terminating })
+	listed := w.in.Kind.Lists && (w.mute || slices.ContainsFunc(w.in.List.Entries, func(e Entry) bool { return e.Name == id }))
+	return !runs && !listed
 }
 
 // mayTogether: removals of several zones may have begun at once, if not today.

@@ -169,7 +169,7 @@ func (s *setSite) checkMade(id, what string) {
 }
 
 // checkGoes: what a member has is taken away only once its set has written down that it removes it, for a request that lets it, while the policy's status says so,
-// and of one member at a time. What happened since Usher began to look cannot be known.
+// and of one member at a time, but for those of which only what Kubernetes removes is left. What happened since Usher began to look cannot be known.
 func (s *setSite) checkGoes(id, what string, looked time.Time) {
 	w := s.world
 	entry := s.entryOf(id)
@@ -188,11 +188,17 @@ func (s *setSite) checkGoes(id, what string, looked time.Time) {
 		w.fail("PERMIT", "%s, and no policy's status says that %s is replaced", what, id)
 	}
 	for other := range s.began {
-		if other != id && s.entryOf(other) != nil && (s.sim != nil || s.entryOf(other).Zone != entry.Zone) {
+		if other != id && s.entryOf(other) != nil && (s.sim != nil || s.entryOf(other).Zone != entry.Zone) && !s.ends(other) {
 			w.fail("SET", "%s while %s is being removed", what, other)
 		}
 	}
 	s.began[id] = true
+}
+
+// ends reports whether a member has left its system, and its pod is gone or terminates.
+func (s *setSite) ends(id string) bool {
+	pod := s.world.pod(id)
+	return (pod == nil || pod.DeletionTimestamp != nil) && (s.sim == nil || !s.sim.Listed(id))
 }
 
 // waitsAgain reports whether a request was taken back to wait since Usher began to look: it does not wait once it has seen that its set has begun.
