@@ -3,6 +3,7 @@ package memberset
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -14,14 +15,14 @@ import (
 )
 
 // pinning has what is known of pods before their claims are looked at: of one that says what comes of its eviction, what it says, which was known once its
-// volumes were; of others that nothing pins them yet.
+// volumes were; of others, and of those whose node is cordoned, that nothing pins them yet.
 func pinning(l *look) {
 	for i := range l.in.Pods {
 		p := &l.in.Pods[i]
 		if p.Node == "" {
 			continue
 		}
-		pinned := p.OnEviction == v1alpha1.PodIsReplacedWhereCordoned
+		pinned := !p.Cordoned && p.OnEviction == v1alpha1.PodIsReplacedWhereCordoned
 		p.Pinned = &pinned
 	}
 }
@@ -31,11 +32,12 @@ func (l *look) explicit() bool {
 	return l.set.Spec.OnEviction == v1alpha1.OnEvictionRecreate || l.set.Spec.OnEviction == v1alpha1.OnEvictionReplace
 }
 
-// pin notes of the pod that uses a claim whether its volume can be used on one node alone. A pod that says so already is believed: it is asked for once for each
-// pod, and who may write on the pod may delete it as well.
+// pin notes of the pod that uses a claim whether its volume can be used on one node alone. A pod that says so already is believed while its node is not cordoned,
+// when nothing comes of it: its volumes are asked for once, and again at each look while it is, since by then other nodes may be cordoned or lost. Who may write on
+// the pod may delete it as well.
 func (r *reconciler) pin(ctx context.Context, l *look, claim *corev1.PersistentVolumeClaim) error {
 	p := userOf(l, claim)
-	if p == nil || p.Pinned == nil || *p.Pinned || p.OnEviction == v1alpha1.PodFollows || l.explicit() {
+	if p == nil || p.Pinned == nil || *p.Pinned || l.explicit() || p.OnEviction == v1alpha1.PodFollows && !p.Cordoned {
 		return nil
 	}
 	var volume corev1.PersistentVolume
@@ -49,12 +51,11 @@ func (r *reconciler) pin(ctx context.Context, l *look, claim *corev1.PersistentV
 	if volume.Spec.NodeAffinity == nil || volume.Spec.NodeAffinity.Required == nil {
 		return nil
 	}
-	usable, err := r.usable(ctx, volume.Spec.NodeAffinity.Required)
+	elsewhere, err := r.usableElsewhere(ctx, p.Node, volume.Spec.NodeAffinity.Required)
 	if err != nil {
 		return err
 	}
-	pinned := usable <= 1
-	p.Pinned = &pinned
+	p.Pinned = new(!elsewhere)
 	return nil
 }
 
@@ -77,20 +78,24 @@ func userOf(l *look, claim *corev1.PersistentVolumeClaim) *memberset.Pod {
 	return nil
 }
 
-// usable is on how many nodes a volume can be used.
-func (r *reconciler) usable(ctx context.Context, affinity *corev1.NodeSelector) (n int, err error) {
+// usableElsewhere reports whether a volume can be used on another node than that of its pod, which is there and takes pods now: one that is cordoned or does not report
+// would have the pod wait for it.
+func (r *reconciler) usableElsewhere(ctx context.Context, node string, affinity *corev1.NodeSelector) (bool, error) {
 	selector, err := nodeaffinity.NewNodeSelector(affinity)
 	if err != nil {
-		return 0, fmt.Errorf("the node affinity of a volume: %w", err)
+		return false, fmt.Errorf("the node affinity of a volume: %w", err)
 	}
 	var nodes corev1.NodeList
 	if err := r.client.List(ctx, &nodes, client.UnsafeDisableDeepCopy); err != nil {
-		return 0, fmt.Errorf("listing nodes: %w", err)
+		return false, fmt.Errorf("listing nodes: %w", err)
 	}
-	for i := range nodes.Items {
-		if selector.Match(&nodes.Items[i]) {
-			n++
-		}
-	}
-	return n, nil
+	return slices.ContainsFunc(nodes.Items, func(n corev1.Node) bool {
+		return n.Name != node && takesPods(&n) && selector.Match(&n)
+	}), nil
+}
+
+func takesPods(node *corev1.Node) bool {
+	return node.DeletionTimestamp == nil && !node.Spec.Unschedulable && slices.ContainsFunc(node.Status.Conditions, func(c corev1.NodeCondition) bool {
+		return c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue
+	})
 }
