@@ -230,6 +230,33 @@ func TestWhoGoesFirst(t *testing.T) {
 	}
 }
 
+// A group that shrinks marks none of another group, also where the system does not know a member of that one.
+func TestShrinkingLeavesOtherGroupsAlone(t *testing.T) {
+	for name, unknown := range map[string]func(w *world){
+		"its process is not in the status": func(w *world) {
+			w.in.List.Entries = slices.DeleteFunc(w.in.List.Entries, func(e Entry) bool { return e.Name == "kv-log-1" })
+		},
+		"its pod is gone as well": func(w *world) {
+			w.in.List.Entries = slices.DeleteFunc(w.in.List.Entries, func(e Entry) bool { return e.Name == "kv-log-1" })
+			w.gone("kv-log-1")
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(emptying, 3, t.Fatalf)
+			log := *w.group().DeepCopy()
+			log.Name, log.Replicas = "log", new(int32(2))
+			w.in.Set.Spec.Groups = append(w.in.Set.Spec.Groups, log)
+			if !w.settle() || len(w.ids()) != 5 {
+				t.Fatalf("it is not complete: %+v", w.in.Set.Status)
+			}
+			w.look()
+			unknown(w)
+			w.group().Replicas = new(int32(2))
+			wants(t, w, "mark kv-member-1")
+		})
+	}
+}
+
 // A member that is marked while fewer are asked for is the one that goes, and no other is made for it.
 func TestAMarkedMemberIsTheOneThatGoes(t *testing.T) {
 	w := formed(t, listing, 4)

@@ -164,6 +164,24 @@ var peerSets = []struct {
 			t.Errorf("%d go", n)
 		}
 	}},
+	{"8/116 one whose pod terminates holds the other for the interval, and both leave the status", func(t *testing.T) {
+		t.Helper()
+		w := twoMayGo(t, v1alpha1.BatchZone)
+		at := slices.IndexFunc(w.in.Set.Status.Members, func(m v1alpha1.SetMember) bool { return leaving(&m) })
+		p := w.podNamed(w.in.Set.Status.Members[at].ID)
+		p.Terminating, w.lost[p.Node] = true, true
+		if r := w.step(-1); w.removing() != 1 || !slices.Contains(reasons(&r), string(RemovalWaits)) {
+			t.Errorf("within the interval %d go: %+v", w.removing(), r.Status.Blockers)
+		}
+		w.clock = w.clock.Add(time.Minute)
+		if w.step(-1); w.removing() != 2 {
+			t.Errorf("after the interval %d go", w.removing())
+		}
+		w.lost = map[string]bool{}
+		if !w.settle() || len(w.ids()) != 3 {
+			t.Errorf("members %v", w.ids())
+		}
+	}},
 	{"8/140 storage from 4 to 3: one is excluded, goes, and is included again", func(t *testing.T) {
 		t.Helper()
 		w := formed(t, emptying, 4)

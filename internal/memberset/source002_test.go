@@ -10,7 +10,7 @@ import (
 )
 
 // The sentences of source 002 about how members are replaced and recreated, each with what a set does. Those about which members are unhealthy, and when they are replaced for
-// that, are in package replacement; those about FoundationDB itself in its system's package.
+// that, are in package replacement.
 var source002 = []struct {
 	number string
 	says   string
@@ -222,6 +222,14 @@ var source002 = []struct {
 			t.Errorf("it waits for %+v", m)
 		}
 	}},
+	{"19e", "Changes in SecurityContext - file ownership ones specifically - can cause problems where FDB is not able to use (read or write) the files. This can potentially lead to an outage and unavailability of the cluster.", func(t *testing.T) {
+		t.Helper()
+		w := zoned(t, "")
+		w.group().Template.Raw = []byte(`{"metadata":{"labels":{"app":"kv"}},"spec":{"securityContext":{"fsGroup":7},"containers":[{"name":"etcd","image":"etcd"}]}}`)
+		wants(t, w, "evictPod kv-member-1", "evictPod kv-member-2")
+		w.gone("kv-member-1", "kv-member-2") // those of one zone cannot use their files, and no other zone follows them
+		wants(t, w)
+	}},
 	{"20", "If the Operator command line parameter --replace-on-security-context-change is set to true, the Operator can automatically replace pods which have changes to any of the following fields: FSGroup, FSGroupChangePolicy, RunAsGroup, RunAsUser.", func(t *testing.T) {
 		t.Helper()
 		for _, field := range []string{`"fsGroup":7`, `"fsGroupChangePolicy":"Always"`, `"runAsGroup":7`, `"runAsUser":7`} {
@@ -248,9 +256,18 @@ var source002 = []struct {
 		t.Helper()
 		wants(t, zoned(t, v1alpha1.BatchMember), "evictPod kv-member-1")
 	}},
+	{"24a", "Depending on your requirements and the underlying Kubernetes cluster you might choose a different deletion mode than the default.", func(t *testing.T) {
+		t.Helper()
+		w := zoned(t, "")
+		wants(t, w, "evictPod kv-member-1", "evictPod kv-member-2")
+		w.in.Set.Spec.UpdateStrategy.Recreate.Batch = v1alpha1.BatchMember
+		wants(t, w, "evictPod kv-member-1")
+		w.in.Set.Spec.UpdateStrategy.Recreate.Batch = v1alpha1.BatchNone
+		wants(t, w)
+	}},
 	{"25", "The operator allows to limit the number of zones with unavailable pods during deletions. This is configurable through maxZonesWithUnavailablePods in the cluster spec. Which is disabled by default.", func(t *testing.T) {
 		t.Helper()
-		w := zoned(t, v1alpha1.BatchAll)
+		w := zoned(t, v1alpha1.BatchAll) // for which there is no limit; for the other batches it is 1 by default, where the peer has none
 		w.podNamed("kv-member-1").Ready = false
 		wants(t, w, "evictPod kv-member-1", "evictPod kv-member-2", "evictPod kv-member-3", "evictPod kv-member-4")
 		w.in.Set.Spec.UpdateStrategy.Recreate.MaxUnavailableZones = new(int32(1))
@@ -262,6 +279,20 @@ var source002 = []struct {
 		w.in.Set.Spec.UpdateStrategy.Recreate.MaxUnavailableZones = new(int32(1))
 		w.gone("kv-member-3", "kv-member-4")
 		wants(t, w)
+	}},
+	{"26a", "This is useful to avoid deleting too many pods from different zones at once when recreating pods is not fast enough.", func(t *testing.T) {
+		t.Helper()
+		w := zoned(t, v1alpha1.BatchZone)
+		w.in.Set.Spec.UpdateStrategy.Recreate.MaxUnavailableZones = new(int32(1))
+		w.gone("kv-member-1", "kv-member-2")
+		for range 3 { // however long their pods take
+			w.clock = w.clock.Add(time.Hour)
+			w.in.Now = w.clock
+			wants(t, w)
+		}
+		w.step(-1)
+		w.pass()
+		wants(t, w, "evictPod kv-member-3", "evictPod kv-member-4")
 	}},
 	{"27", "Process groups that are set into the crash loop state with the Buggify setting won't be replaced by the operator.", func(t *testing.T) {
 		t.Helper()

@@ -168,6 +168,11 @@ func TestBatch(t *testing.T) {
 			if diff := cmp.Diff(want, got); diff != "" && len(want)+len(got) > 0 {
 				t.Errorf("%s\nblockers: %+v", diff, r.Status.Blockers)
 			}
+			for i := range w.in.Pods { // none waits in silence, also where more zones are unavailable than may be
+				if id := w.in.Pods[i].Name; !slices.ContainsFunc(r.Status.Blockers, func(b v1alpha1.ReplacementBlocker) bool { return strings.Contains(b.Message, "pod "+id+" ") }) {
+					t.Errorf("of %s is said nothing: %+v", id, r.Status.Blockers)
+				}
+			}
 		})
 	}
 }
