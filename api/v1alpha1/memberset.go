@@ -141,6 +141,14 @@ type MemberGroup struct {
 	// replaced. Default: Service for etcd, else Pod.
 	// +optional
 	AddressFrom AddressSource `json:"addressFrom,omitempty"`
+	// Parameters are lines `name = value` that the configuration of each process gets beside Usher's own, such as knobs of FoundationDB. Where nothing but
+	// these changes, pods are made anew and no member is replaced, unless the strategy is OnDelete. Only of FoundationDB.
+	// +optional
+	// +kubebuilder:validation:MaxItems=64
+	// +kubebuilder:validation:items:MaxLength=256
+	// +kubebuilder:validation:items:Pattern=`^[a-z][a-z0-9_-]+ = [^\s].*$`
+	// +listType=atomic
+	Parameters []string `json:"parameters,omitempty"`
 	// UpdateStrategy is how what is changed in this group reaches its members. Default: that of the set.
 	// +optional
 	UpdateStrategy GroupUpdateStrategy `json:"updateStrategy,omitzero"`

@@ -1141,6 +1141,11 @@ func (in *MemberGroup) DeepCopyInto(out *MemberGroup) {
 		*out = new(PerNode)
 		(*in).DeepCopyInto(*out)
 	}
+	if in.Parameters != nil {
+		in, out := &in.Parameters, &out.Parameters
+		*out = make([]string, len(*in))
+		copy(*out, *in)
+	}
 	out.UpdateStrategy = in.UpdateStrategy
 	in.Template.DeepCopyInto(&out.Template)
 	if in.VolumeClaimTemplates != nil {

@@ -76,27 +76,6 @@ func crashingOf(set *v1alpha1.MemberSet) map[string]targets {
 	return all
 }
 
-// madeOf is the hash of what a member's pod is to be made of.
-func (d *decision) madeOf(g *group, m *v1alpha1.SetMember) string {
-	parts := slices.Concat([]string{g.hash}, slices.Sorted(maps.Keys(d.crashLoops(g, m))))
-	if d.emptyConfiguration(m) != "" {
-		parts = append(parts, noProcess)
-	}
-	return strings.Join(parts, "+")
-}
-
-// templateOf is the hash of the template alone in that of what a pod was made of.
-func templateOf(made string) string {
-	template, _, _ := strings.Cut(made, "+")
-	return template
-}
-
-// debuggingOf is all else in it: the containers that crash, and that the configuration is empty.
-func debuggingOf(made string) string {
-	_, debugging, _ := strings.Cut(made, "+")
-	return debugging
-}
-
 // crash has containers of a pod crash, and the pod say so, which repair respects.
 func (d *decision) crash(g *group, pod *corev1.Pod, m *v1alpha1.SetMember) {
 	for container, why := range d.crashLoops(g, m) {

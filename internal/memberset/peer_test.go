@@ -150,6 +150,22 @@ var peerSets = []struct {
 			t.Errorf("its removal is %+v", r)
 		}
 	}},
+	{"8/80 a member without a pod keeps its zone, until another one is on a node", func(t *testing.T) {
+		t.Helper()
+		w := formed(t, plain, 2)
+		before := w.memberNamed("kv-member-1").Zone
+		w.gone("kv-member-1")
+		w.step(-1)
+		if zone := w.memberNamed("kv-member-1").Zone; zone != before || before == "" {
+			t.Errorf("it is in zone %q, and was in %q", zone, before)
+		}
+		w.pass()
+		w.podNamed("kv-member-1").Zone = "another"
+		w.step(-1)
+		if zone := w.memberNamed("kv-member-1").Zone; zone != "another" {
+			t.Errorf("it is in zone %q", zone)
+		}
+	}},
 	{"8/116 of two members in different zones one goes, and the next one after the interval", func(t *testing.T) {
 		t.Helper()
 		w := twoMayGo(t, v1alpha1.BatchZone)

@@ -146,6 +146,8 @@ func reachable(g *group, kind *Kind) error {
 		return fmt.Errorf("membersPerPod: a pod of %s has one member", kind.Name)
 	case g.AddressFrom != "" && !slices.Contains(kind.AddressFrom, g.AddressFrom):
 		return fmt.Errorf("addressFrom: %s cannot be reached at the address of a %s", kind.Name, g.AddressFrom)
+	case len(g.Parameters) > 0 && !kind.Configured:
+		return fmt.Errorf("parameters: no configuration says how processes of %s start; give them in the template", kind.Name)
 	case g.PerNode != nil && kind.Lists:
 		return fmt.Errorf("perNode: the number of members of %s decides about its quorum, and must not follow that of nodes", kind.Name)
 	case len(g.pod.Spec.NodeSelector) > mostSelected:

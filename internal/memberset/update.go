@@ -62,9 +62,11 @@ func (d *decision) outdated(g *group, m *v1alpha1.SetMember, p *Pod) bool {
 	return p.Made != "" && p.Made != d.madeOf(g, m)
 }
 
-// recreates reports whether a pod that is outdated is made anew for it. One that is to crash, or not any more, is in any case, also where it is of another template.
+// recreates reports whether a pod that is outdated, and whose member is not replaced for it, is made anew. One that is to crash, or not any more, is in any case, also
+// where it is of another template. What replaces members of another template leaves those whose parameters alone have changed: they are restarted with these (source
+// 002, knobs).
 func (d *decision) recreates(g *group, m *v1alpha1.SetMember, p *Pod) bool {
-	return d.strategy(g) == v1alpha1.UpdateRecreate || debuggingOf(p.Made) != debuggingOf(d.madeOf(g, m))
+	return d.strategy(g) != v1alpha1.UpdateOnDelete || debuggingOf(p.Made) != debuggingOf(d.madeOf(g, m))
 }
 
 // updated reports whether a member is as its group says.

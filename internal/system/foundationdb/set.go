@@ -55,7 +55,7 @@ func accepts(system *v1alpha1.System, g *v1alpha1.MemberGroup) error {
 	if classOf(g) == "" {
 		return fmt.Errorf("which class its processes are of is said neither by its name nor by its role: name it as one of %s", strings.Join(classes, ", "))
 	}
-	return nil
+	return acceptsParameters(g.Parameters)
 }
 
 // coordinatorsOf is how many coordinators a database of a redundancy has.
@@ -151,6 +151,9 @@ func environment(_ *corev1.PodSpec, _ *v1alpha1.System, start *memberset.Start) 
 		{"locality-machineid", "$(USHER_NODE_NAME)"},
 	} {
 		fmt.Fprintf(&conf, "%s = %s\n", line[0], line[1])
+	}
+	for _, line := range start.Group.Parameters {
+		conf.WriteString(line + "\n")
 	}
 	return []corev1.EnvVar{
 		{Name: "USHER_POD_IP", ValueFrom: field("status.podIP")},
