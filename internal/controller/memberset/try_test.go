@@ -33,8 +33,10 @@ func TestAPodIsEvictedOnlyIfItCanBeMadeAnew(t *testing.T) {
 	}{
 		"it is there, as it must be":  {apierrors.NewAlreadyExists(resource, "kv-server-1"), answers.Accepted, answers.Accepted},
 		"a quota has no room for two": {apierrors.NewForbidden(resource, "kv-server-1", &field.Error{Detail: "exceeded quota: q, requested: pods=1"}), answers.Accepted, answers.Accepted},
-		"it is wrong": {apierrors.NewInvalid(kind, "kv-server-1", field.ErrorList{field.NotFound(field.NewPath("spec.containers[0].volumeMounts[0].name"), "data")}),
-			answers.Rejected, answers.Rejected},
+		"it is wrong": {
+			apierrors.NewInvalid(kind, "kv-server-1", field.ErrorList{field.NotFound(field.NewPath("spec.containers[0].volumeMounts[0].name"), "data")}),
+			answers.Rejected, answers.Rejected,
+		},
 		"no answer": {apierrors.NewServiceUnavailable("no answer"), answers.Unavailable, answers.Accepted},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -21,7 +21,7 @@ var operatorWords = map[string][]string{
 	},
 	"spec": {
 		"maxZonesWithUnavailablePods", "processGroupsToRemove", "processGroupsToRemoveWithoutExclusion", "processGroupIDPrefix", "routing.publicIPSource",
-		"routing.podIPFamily", "storageServersPerPod", "logServersPerPod", "replaceInstancesWhenResourcesChange", "imageType", "processes[].podTemplate",
+		"routing.podIPFamily", "storageServersPerPod", "logServersPerPod", "replaceInstancesWhenResourcesChange", "imageType", "processes[].podTemplate", "processes[].customParameters",
 		"processes[].volumeClaimTemplate", "skip", "buggify.crashLoop", "buggify.crashLoopContainers", "buggify.emptyMonitorConf", "buggify.blockRemoval",
 		"buggify.noSchedule", "buggify.ignoreDuringRestart", "lockOptions.disableLocks", "lockOptions.lockKeyPrefix", "lockOptions.lockDurationMinutes",
 		"lockOptions.denyList", "labels.filterOnOwnerReferences",
