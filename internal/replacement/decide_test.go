@@ -95,6 +95,10 @@ func TestDecide(t *testing.T) {
 		"tainted for long enough": {terms: automatic(watching(TaintRule{Key: "*"})), members: append(many(3), member("a", func(m *Member) {
 			m.Record = Record{Node: "n-a", Conditions: []Condition{{NodeTainted, ago(1800 * time.Second)}}}
 		})), mark: []string{"a"}},
+		"tainted for two years, in as many zones as stop it": {
+			terms: automatic(watching(TaintRule{Key: "*"}), stopAbove(1)), members: append(many(3), member("a", onTaint(2*365*24*time.Hour)), member("b", onTaint(2*365*24*time.Hour))),
+			blocked: map[string][]Reason{"a": {TooManyZonesAffected}, "b": {TooManyZonesAffected}},
+		},
 		"tainted, not for long": {terms: automatic(watching(TaintRule{Key: "*"})), members: append(many(3), member("a", func(m *Member) {
 			m.Record = Record{Node: "n-a", Conditions: []Condition{{NodeTainted, ago(1799 * time.Second)}}}
 		})), next: noon.Add(time.Second)},
