@@ -48,8 +48,17 @@ type Seen struct {
 	Operated bool
 	// Maintained is the zone under maintenance in which its MemberSet makes its pod anew; "": none.
 	Maintained string
+	// Stopped is the annotation of its MemberSet, or of the pod that it had, that keeps it from starting. Those of the pod that it has count in any case.
+	Stopped Stopped
 	// Unfit is why no request for it could be carried out, whatever is waited for; nil: one could.
 	Unfit *Blocker
+}
+
+// Stopped is an annotation that keeps a member from starting (source 002, Buggify). Zero: none does.
+type Stopped struct {
+	Annotation string
+	// On is the object that has it, with its kind.
+	On string
 }
 
 // RepairResult is what follows.
@@ -139,7 +148,7 @@ func (r *repairing) member(key memberKey, seen *Seen) Member {
 		m.Node, m.PodName = seen.Pod.Node, seen.Pod.Name
 	}
 	m.Facts = r.facts(seen)
-	m.Paused = cmp.Or(maintained(seen), pausedBy(seen.Pod))
+	m.Paused = cmp.Or(maintained(seen), pausedBy(seen.Pod), seen.Stopped.String())
 	on := cmp.Or(m.Node, m.Record.Node)
 	if node := r.Nodes[on]; node != nil {
 		m.Paused = cmp.Or(m.Paused, pausedOn(node))
@@ -213,14 +222,22 @@ func pausedBy(pod *snapshot.Pod) string {
 		return ""
 	}
 	for _, key := range slices.Sorted(maps.Keys(pod.Annotations)) {
-		if container, is := strings.CutPrefix(key, v1alpha1.CrashLoopPrefix); is {
-			return fmt.Sprintf("annotation %s of pod %s has container %s crash", key, pod.Name, container)
+		if strings.HasPrefix(key, v1alpha1.CrashLoopPrefix) || key == v1alpha1.EmptyConfigurationAnnotation {
+			return Stopped{Annotation: key, On: "pod " + pod.Name}.String()
 		}
 	}
-	if _, is := pod.Annotations[v1alpha1.EmptyConfigurationAnnotation]; is {
-		return fmt.Sprintf("annotation %s of pod %s has its processes not start", v1alpha1.EmptyConfigurationAnnotation, pod.Name)
-	}
 	return ""
+}
+
+// String is why the health of the member is not looked at; "": it is.
+func (s Stopped) String() string {
+	if s.Annotation == "" {
+		return ""
+	}
+	if container, is := strings.CutPrefix(s.Annotation, v1alpha1.CrashLoopPrefix); is {
+		return fmt.Sprintf("annotation %s of %s has container %s crash", s.Annotation, s.On, container)
+	}
+	return fmt.Sprintf("annotation %s of %s has its processes not start", s.Annotation, s.On)
 }
 
 // pausedOn says why the health of members on a node is not looked at: a node that is cordoned is worked on, or about to be. One that does not

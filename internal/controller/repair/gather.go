@@ -21,7 +21,7 @@ import (
 )
 
 // gather reads what is known of the members of a policy: of pods and nodes by the cache, since what is wrong has to stand for minutes. Fresh says that
-// members get a successor by it, so that StatefulSets are read even where they were a short time ago.
+// members get a successor by it, so that what is kept, or comes by the cache alone otherwise, is read anew.
 func (r *reconciler) gather(ctx context.Context, policy *v1alpha1.EvictionPolicy, fresh bool) (replacement.RepairInput, error) {
 	in := replacement.RepairInput{Now: r.Now(), Policy: policy, Nodes: map[string]*snapshot.Node{}}
 	pods, err := r.Gatherer.Policies.Pods(ctx, policy.Namespace)
@@ -40,7 +40,7 @@ func (r *reconciler) gather(ctx context.Context, policy *v1alpha1.EvictionPolicy
 	if err := r.missing(ctx, policy, there, fresh, &in); err != nil {
 		return in, err
 	}
-	if err := r.ofSet(ctx, policy, there, &in); err != nil {
+	if err := r.ofSet(ctx, policy, there, fresh, &in); err != nil {
 		return in, err
 	}
 	if err := r.nodes(ctx, &in); err != nil {

@@ -1,12 +1,34 @@
 package repair
 
 import (
+	"context"
+	"log/slog"
+	"maps"
+	"slices"
+	"strconv"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"usher.sh/usher/api/v1alpha1"
+	"usher.sh/usher/internal/act"
+	"usher.sh/usher/internal/eviction"
+	"usher.sh/usher/internal/expression"
+	"usher.sh/usher/internal/memberset"
+	"usher.sh/usher/internal/policycache"
 	"usher.sh/usher/internal/replacement"
+	"usher.sh/usher/internal/system"
+	"usher.sh/usher/internal/system/all"
 )
 
 // Repair passes over the members for which a zone is under maintenance, and over no others of that zone.
@@ -24,6 +46,231 @@ func TestNote(t *testing.T) {
 			members := []replacement.Seen{{MemberRef: v1alpha1.MemberRef{ID: "db-1"}}, {MemberRef: v1alpha1.MemberRef{ID: "db-2"}}}
 			note(test.maintenance, members)
 			if diff := cmp.Diff(test.want, []string{members[0].Maintained, members[1].Maintained}); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+// theSet is the MemberSet, and the policy that it has.
+var theSet = client.ObjectKey{Namespace: "shop", Name: "db"}
+
+// ofSet is a MemberSet of FoundationDB with three members, db-storage-1 to -3, whose repair is Automatic with the source's numbers: what is there of them, and what
+// their system says.
+type ofSet struct {
+	t      *testing.T
+	store  client.Client
+	r      *reconciler
+	now    time.Time
+	system says
+}
+
+// says is a system of which only Observe is asked.
+type says struct {
+	system.System
+
+	members map[string]expression.Facts
+}
+
+func (s says) Observe(context.Context, []system.Member) (*eviction.Evidence, error) {
+	found := &eviction.Evidence{Members: map[string]expression.Facts{}}
+	for id, facts := range s.members {
+		found.Members[id] = maps.Clone(facts)
+	}
+	return found, nil
+}
+
+func (says) Close() {}
+
+// working are the facts of a member that does its work.
+func working() expression.Facts {
+	return expression.Facts{"otherInstance": "", "reports": true, "excluded": false, "exclusions": []string{}, "empty": false}
+}
+
+// newOfSet has all that the members need, and changes of that.
+func newOfSet(t *testing.T, changes ...func(*ofSet)) *ofSet {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, appsv1.AddToScheme, v1alpha1.AddToScheme} {
+		if err := add(scheme); err != nil {
+			t.Fatal(err)
+		}
+	}
+	f := &ofSet{t: t, now: noon, system: says{members: map[string]expression.Facts{}}}
+	set := &v1alpha1.MemberSet{ObjectMeta: metav1.ObjectMeta{Namespace: theSet.Namespace, Name: theSet.Name, UID: "set"}}
+	set.Spec.System.FoundationDB = &v1alpha1.FoundationDB{ClusterFile: v1alpha1.ClusterFile{ConfigMap: &v1alpha1.ConfigMapKey{Name: "db", Key: "cluster-file"}}}
+	set.Spec.Evidence.Timeout = metav1.Duration{Duration: time.Minute}
+	set.Spec.Repair = &v1alpha1.Repair{Mode: v1alpha1.RepairAutomatic}
+	set.Spec.Groups = []v1alpha1.MemberGroup{{Name: "storage", Role: "foundationdb-storage", Replicas: new(int32(3))}}
+	objects := []client.Object{set}
+	for n := range 3 {
+		id, node := "db-storage-"+strconv.Itoa(n+1), "n"+strconv.Itoa(n+1)
+		set.Status.Members = append(set.Status.Members, v1alpha1.SetMember{
+			ID: id, Group: "storage", State: v1alpha1.MemberWhole, Node: node, Shape: v1alpha1.MemberShape{AddressFrom: v1alpha1.AddressFromService, Claims: []string{"data"}},
+		})
+		f.system.members[id] = working()
+		objects = append(objects, ready(node), podOf(set, id, node),
+			&corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: theSet.Namespace, Name: "data-" + id, Labels: labelsOf(set, id)}},
+			&corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: theSet.Namespace, Name: id, Labels: labelsOf(set, id)}})
+	}
+	policy := memberset.PolicyOf(set, f.kind().Set)
+	policy.UID = "policy"
+	f.store = fake.NewClientBuilder().WithScheme(scheme).WithObjects(append(objects, policy)...).
+		WithStatusSubresource(&v1alpha1.MemberSet{}, &v1alpha1.EvictionPolicy{}, &v1alpha1.ReplacementRequest{}).Build()
+	f.begin(f.store)
+	for _, change := range changes {
+		change(f)
+	}
+	return f
+}
+
+// begin is a manager that has just begun, and that reads past its cache by live.
+func (f *ofSet) begin(live client.Reader) {
+	f.t.Helper()
+	roles, err := all.Roles()
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	now := func() time.Time { return f.now }
+	kind := func(*v1alpha1.System) (system.Kind, bool) { return f.kind(), true }
+	policies := policycache.New(f.store, kind, roles)
+	observer := policycache.NewObserver(policycache.ObserverConfig{Kind: kind, Now: now, Log: slog.New(slog.DiscardHandler)})
+	f.r = &reconciler{
+		Options: Options{
+			Act: &act.Replacements{Client: f.store}, Gatherer: &policycache.Gatherer{Policies: policies, Observer: observer, Live: live, Now: now}, Now: now,
+		},
+		client: f.store, live: live, looked: map[client.ObjectKey]time.Time{},
+	}
+}
+
+// kind is FoundationDB, with what the fixture says in the place of a database.
+func (f *ofSet) kind() system.Kind {
+	kind, _ := all.Kind(&v1alpha1.System{FoundationDB: &v1alpha1.FoundationDB{}})
+	kind.References = nil
+	kind.Open = func(*v1alpha1.System, system.Access) (system.System, error) { return f.system, nil }
+	return kind
+}
+
+func labelsOf(set *v1alpha1.MemberSet, id string) map[string]string {
+	return map[string]string{v1alpha1.MemberSetLabel: set.Name, v1alpha1.MemberGroupLabel: "storage", v1alpha1.MemberIDLabel: id}
+}
+
+func ready(name string) *corev1.Node {
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(name)}}
+	node.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
+	return node
+}
+
+func podOf(set *v1alpha1.MemberSet, id, node string) *corev1.Pod {
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: set.Namespace, Name: id, UID: types.UID(id), Labels: labelsOf(set, id)}}
+	pod.Spec.NodeName, pod.Status.Phase = node, corev1.PodRunning
+	pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}
+	return pod
+}
+
+// must fails the test where something could not be done.
+func (f *ofSet) must(err error) {
+	f.t.Helper()
+	if err != nil {
+		f.t.Fatal(err)
+	}
+}
+
+// change changes an object, or what it says of itself.
+func change[T client.Object](f *ofSet, name string, object T, how func(T)) {
+	f.t.Helper()
+	f.must(f.store.Get(f.t.Context(), client.ObjectKey{Namespace: theSet.Namespace, Name: name}, object))
+	how(object)
+	status, _ := object.DeepCopyObject().(client.Object)
+	f.must(f.store.Update(f.t.Context(), object))
+	status.SetResourceVersion(object.GetResourceVersion())
+	f.must(f.store.Status().Update(f.t.Context(), status))
+}
+
+func ofTheSet(how func(*v1alpha1.MemberSet)) func(*ofSet) {
+	return func(f *ofSet) { change(f, theSet.Name, &v1alpha1.MemberSet{}, how) }
+}
+
+func without(object client.Object, name string) func(*ofSet) {
+	return func(f *ofSet) {
+		object.SetNamespace(theSet.Namespace)
+		object.SetName(name)
+		f.must(f.store.Delete(f.t.Context(), object))
+	}
+}
+
+// unready has the pod of a member not be Ready.
+func unready(id string) func(*ofSet) {
+	return func(f *ofSet) {
+		change(f, id, &corev1.Pod{}, func(pod *corev1.Pod) { pod.Status.Conditions[0].Status = corev1.ConditionFalse })
+	}
+}
+
+// at looks at a time after noon, and returns the members for which requests of repair are there by then.
+func (f *ofSet) at(after time.Duration) (requested []string) {
+	f.t.Helper()
+	f.now = noon.Add(after)
+	policy := &v1alpha1.EvictionPolicy{}
+	f.must(f.store.Get(f.t.Context(), theSet, policy))
+	if evidence := f.r.Gatherer.Observer.Evidence(f.t.Context(), f.r.Gatherer.Policies.Source(policy), 0, 0); evidence.Error != "" {
+		f.t.Fatal(evidence.Error)
+	}
+	_, err := f.r.reconcile(f.t.Context(), reconcile.Request{NamespacedName: theSet})
+	f.must(err)
+	var requests v1alpha1.ReplacementRequestList
+	f.must(f.store.List(f.t.Context(), &requests))
+	for i := range requests.Items {
+		if requests.Items[i].Spec.Requester == replacement.RepairRequester {
+			requested = append(requested, requests.Items[i].Spec.Member.ID)
+		}
+	}
+	slices.Sort(requested)
+	return requested
+}
+
+// Repair passes over the members that annotations of their MemberSet keep from starting (source 002, Buggify), before their pods are made anew with them, and while
+// they have none.
+func TestAnnotationsOfASetPauseRepair(t *testing.T) {
+	annotated := func(annotations map[string]string) func(*ofSet) {
+		return ofTheSet(func(set *v1alpha1.MemberSet) { set.Annotations = annotations })
+	}
+	const crash, empty = v1alpha1.CrashLoopPrefix, v1alpha1.EmptyConfigurationAnnotation
+	fails := unready("db-storage-1")
+	for name, test := range map[string]struct {
+		given []func(*ofSet)
+		want  []string
+	}{
+		"none":                             {[]func(*ofSet){fails}, []string{"db-storage-1"}},
+		"it is named":                      {[]func(*ofSet){fails, annotated(map[string]string{crash + "fdb": "db-storage-1"})}, nil},
+		"it is named among others":         {[]func(*ofSet){fails, annotated(map[string]string{crash + "fdb": "db-storage-2, db-storage-1"})}, nil},
+		"others are named":                 {[]func(*ofSet){fails, annotated(map[string]string{crash + "fdb": "db-storage-2,db-storage-11"})}, []string{"db-storage-1"}},
+		"of two containers the last":       {[]func(*ofSet){fails, annotated(map[string]string{crash + "a": "db-storage-2", crash + "b": "db-storage-1"})}, nil},
+		"of two the first":                 {[]func(*ofSet){fails, annotated(map[string]string{crash + "a": "db-storage-1", crash + "b": "db-storage-2"})}, nil},
+		"all are":                          {[]func(*ofSet){fails, annotated(map[string]string{crash + "fdb": "*"})}, nil},
+		"its configuration is to be empty": {[]func(*ofSet){fails, annotated(map[string]string{empty: "db-storage-1"})}, nil},
+		"that of all is":                   {[]func(*ofSet){fails, annotated(map[string]string{empty: "*"})}, nil},
+		"that of others is":                {[]func(*ofSet){fails, annotated(map[string]string{empty: "db-storage-3"})}, []string{"db-storage-1"}},
+		"it has no pod, and is named": {
+			[]func(*ofSet){without(&corev1.Pod{}, "db-storage-1"), annotated(map[string]string{crash + "fdb": "db-storage-1"})}, nil,
+		},
+		"it has no pod, and its configuration is to be empty": {
+			[]func(*ofSet){without(&corev1.Pod{}, "db-storage-1"), annotated(map[string]string{empty: "db-storage-1"})}, nil,
+		},
+		"it has no pod, and its last said that it is to crash": {
+			[]func(*ofSet){without(&corev1.Pod{}, "db-storage-1"), ofTheSet(func(set *v1alpha1.MemberSet) { set.Status.Members[0].CrashLoop = []string{"fdb"} })}, nil,
+		},
+		"it has no pod, and its last said that it is to be empty": {
+			[]func(*ofSet){without(&corev1.Pod{}, "db-storage-1"), ofTheSet(func(set *v1alpha1.MemberSet) { set.Status.Members[0].EmptyConfiguration = true })}, nil,
+		},
+		"it has no pod": {[]func(*ofSet){without(&corev1.Pod{}, "db-storage-1")}, []string{"db-storage-1"}},
+		"its pod does not say so any more": {
+			[]func(*ofSet){fails, ofTheSet(func(set *v1alpha1.MemberSet) { set.Status.Members[0].CrashLoop = []string{"fdb"} })}, []string{"db-storage-1"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newOfSet(t, test.given...)
+			f.at(0)
+			if diff := cmp.Diff(test.want, f.at(100*time.Hour), cmpopts.EquateEmpty()); diff != "" {
 				t.Error(diff)
 			}
 		})
