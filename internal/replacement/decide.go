@@ -99,7 +99,7 @@ func (d *decider) look() []candidate {
 		if record.Zone != "" {
 			zones[record.Zone] = true
 		}
-		if m.Marked && !m.Held && m.Facts.Excluded != Yes {
+		if m.Marked && !m.Held && m.Facts.Emptied != Yes {
 			d.begin(record.Zone)
 		}
 		if m.Paused == "" {

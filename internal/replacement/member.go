@@ -43,9 +43,11 @@ const (
 type Facts struct {
 	// Reported: its system reports it.
 	Reported Tristate
-	// Excluded: its system keeps nothing on it, and is to put nothing there. Wanted: by a preparation that stands.
+	// Excluded: its system was asked to keep nothing on it, or on one of its processes. ExclusionWanted: by what is to replace it, or by a preparation that stands.
 	Excluded        Tristate
 	ExclusionWanted bool
+	// Emptied: and it keeps nothing on any of them by now.
+	Emptied Tristate
 	// HasPod: there is a pod. Of a member that is to have none it is unknown.
 	HasPod Tristate
 	Pod    Pod
@@ -113,7 +115,7 @@ const (
 	// NodeTainted: its pod has run for as long as a rule says on a node with a taint that counts. It stands until the member is on another
 	// node, whether the taint is taken off or not.
 	NodeTainted ConditionType = "NodeTainted"
-	// ExcludedUnmarked: its system keeps nothing on it, although nothing is to replace it: the system lacks what it could carry.
+	// ExcludedUnmarked: its system is to keep nothing on it, although nothing is to replace it: the system lacks what it could carry.
 	ExcludedUnmarked ConditionType = "ExcludedUnmarked"
 )
 

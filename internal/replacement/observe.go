@@ -69,7 +69,7 @@ func (o *observation) within(start, from time.Time) time.Time {
 
 // look sets and clears what is known. A member that is as good as replaced may lack whatever it has no use for.
 func (o *observation) look() {
-	if o.Marked && o.Facts.Excluded == Yes {
+	if o.Marked && o.Facts.Emptied == Yes {
 		o.next.Conditions, o.next.Taints = nil, nil
 		return
 	}

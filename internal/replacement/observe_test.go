@@ -37,7 +37,7 @@ func watching(rules ...TaintRule) func(*Terms) {
 func member(id string, changes ...func(*Member)) Member {
 	m := Member{
 		MemberRef: v1alpha1.MemberRef{Role: "storage", ID: id, PodName: id, PodUID: "1", Node: "n-" + id}, Zone: "z-" + id,
-		Facts: Facts{Reported: Yes, Excluded: No, HasPod: Yes, Pod: Pod{Healthy: true}, Claims: Yes, Service: Yes, NodeKnown: true},
+		Facts: Facts{Reported: Yes, Excluded: No, Emptied: No, HasPod: Yes, Pod: Pod{Healthy: true}, Claims: Yes, Service: Yes, NodeKnown: true},
 	}
 	for _, change := range changes {
 		change(&m)
@@ -56,6 +56,8 @@ func inZone(zone string) func(*Member) { return func(m *Member) { m.Zone = zone 
 func marked(m *Member) { m.Marked = true }
 
 func excluded(m *Member) { m.Facts.Excluded = Yes }
+
+func emptied(m *Member) { m.Facts.Excluded, m.Facts.Emptied = Yes, Yes }
 
 func paused(m *Member) { m.Paused = "its zone is under maintenance" }
 
@@ -95,7 +97,7 @@ func TestConditions(t *testing.T) {
 		"included again":                         {member("a", remembers(old(ExcludedUnmarked))), nil},
 		"whether it is excluded is not known":    {member("a", facts(func(f *Facts) { f.Excluded = Unknown }), remembers(old(ExcludedUnmarked))), []Condition{old(ExcludedUnmarked)}},
 		"no pod":                                 {member("a", facts(func(f *Facts) { f.HasPod = No })), now(PodMissing)},
-		"no pod, as is expected":                 {member("a", excluded, marked, facts(func(f *Facts) { f.HasPod = No }), remembers(old(PodMissing))), nil},
+		"no pod, as is expected":                 {member("a", emptied, marked, facts(func(f *Facts) { f.HasPod = No }), remembers(old(PodMissing))), nil},
 		"no pod, what it had before is kept":     {member("a", facts(func(f *Facts) { f.HasPod = No }), remembers(old(PodFailing))), append([]Condition{old(PodFailing)}, now(PodMissing)...)},
 		"whether it has a pod is not known":      {member("a", facts(func(f *Facts) { f.HasPod = Unknown }), remembers(old(PodMissing))), []Condition{old(PodMissing)}},
 		"not started":                            {member("a", facts(func(f *Facts) { f.Pod = Pod{Pending: true} })), now(PodPending)},
@@ -104,13 +106,14 @@ func TestConditions(t *testing.T) {
 		"Ready again":                            {member("a", remembers(old(PodFailing), old(PodPending))), nil},
 		"terminating":                            {member("a", facts(func(f *Facts) { f.Pod.DeletionTime = ago(299 * time.Second) })), nil},
 		"terminating for long":                   {member("a", facts(func(f *Facts) { f.Pod.DeletionTime = ago(300 * time.Second) })), now(PodFailing)},
-		"terminating for long, as it should":     {member("a", excluded, marked, facts(func(f *Facts) { f.Pod.DeletionTime = ago(time.Hour) })), nil},
+		"no pod, and it has data":                {member("a", excluded, marked, facts(func(f *Facts) { f.HasPod = No })), now(PodMissing)},
+		"terminating for long, as it should":     {member("a", emptied, marked, facts(func(f *Facts) { f.Pod.DeletionTime = ago(time.Hour) })), nil},
 		"a claim is missing, and the Service":    {member("a", facts(func(f *Facts) { f.Claims, f.Service = No, No })), now(ClaimMissing, ServiceMissing)},
 		"they are back":                          {member("a", remembers(old(ClaimMissing), old(ServiceMissing))), nil},
 		"they are not known":                     {member("a", facts(func(f *Facts) { f.Claims, f.Service = Unknown, Unknown }), remembers(old(ClaimMissing))), []Condition{old(ClaimMissing)}},
 		"paused, and gone":                       {member("a", paused, facts(func(f *Facts) { f.HasPod, f.Reported = No, No })), nil},
 		"paused, and well":                       {member("a", paused, remembers(old(PodMissing))), []Condition{old(PodMissing)}},
-		"excluded and marked, whatever is wrong": {member("a", excluded, marked, facts(func(f *Facts) { f.Reported, f.HasPod, f.Claims, f.Service = No, No, No, No }), remembers(old(PodFailing), old(PodPending))), nil},
+		"emptied and marked, whatever is wrong":  {member("a", emptied, marked, facts(func(f *Facts) { f.Reported, f.HasPod, f.Claims, f.Service = No, No, No, No }), remembers(old(PodFailing), old(PodPending))), nil},
 		"a type of another version":              {member("a", remembers(old("NodeUnreachable"))), nil},
 		"after a pause":                          {member("a", facts(func(f *Facts) { f.HasPod = No }), remembers(old(PodMissing)), func(m *Member) { m.Record.Paused = true }), now(PodMissing)},
 		"the clock was set back":                 {member("a", facts(func(f *Facts) { f.HasPod = No }), remembers(Condition{PodMissing, noon.Add(time.Hour)})), now(PodMissing)},

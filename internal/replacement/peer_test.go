@@ -123,8 +123,8 @@ var peerConditions = map[string]struct {
 	given Member
 	want  []ConditionType
 }{
-	"8/55 a member that is as good as replaced":       {automatic(), member("a", marked, excluded, facts(func(f *Facts) { f.Pod = Pod{Pending: true} })), nil},
-	"8/56 one that is excluded keeps no condition":    {automatic(), hourGone("a", marked, excluded), nil},
+	"8/55 a member that is as good as replaced":       {automatic(), member("a", marked, emptied, facts(func(f *Facts) { f.Pod = Pod{Pending: true} })), nil},
+	"8/56 one that is excluded keeps no condition":    {automatic(), hourGone("a", marked, emptied), nil},
 	"8/64 a taint for 6 s of 5":                       {automatic(only(any20, maintenance)), member("a", since("foundationdb/maintenance", 6*time.Second)), []ConditionType{NodeTainted}},
 	"8/65 no taint is watched":                        {automatic(), member("a", since("foundationdb/maintenance", 6*time.Second)), nil},
 	"8/67 another taint than the watched one":         {automatic(only(maintenance)), member("a", since("foundationdb/unhealthy", 12*time.Second)), nil},

@@ -55,7 +55,7 @@ func (w *world) change() {
 	case 0:
 		f.Reported = answers.Draw(w.t, "reported")
 	case 1:
-		f.Excluded = answers.Draw(w.t, "excluded")
+		f.Excluded, f.Emptied = answers.Draw(w.t, "excluded"), answers.Draw(w.t, "emptied")
 	case 2:
 		f.HasPod = answers.Draw(w.t, "pod")
 	case 3:
@@ -144,7 +144,7 @@ func (w *world) account() {
 			}
 			a.paused = false
 		}
-		if m.Marked && m.Facts.Excluded == Yes {
+		if m.Marked && m.Facts.Emptied == Yes {
 			*a = account{since: map[ConditionType]time.Time{}, now: a.now, node: a.node}
 			continue
 		}
@@ -246,7 +246,7 @@ func (w *world) look() Decision {
 func (w *world) inFlight() (count int, zones map[string]bool) {
 	zones = map[string]bool{}
 	for i := range w.members {
-		if m := &w.members[i]; m.Marked && m.Facts.Excluded != Yes {
+		if m := &w.members[i]; m.Marked && m.Facts.Emptied != Yes {
 			count++
 			zones[m.Record.Zone] = true
 		}

@@ -25,7 +25,7 @@ const RepairRequester = "usher.sh/repair"
 type RepairInput struct {
 	Now    time.Time
 	Policy *v1alpha1.EvictionPolicy
-	// Members are those that have a pod, and those that a StatefulSet is to have one for.
+	// Members are those that have a pod, and those that a StatefulSet or a MemberSet is to have one for.
 	Members []Seen
 	// Nodes are by name; nil: it is not there. What is not in it was not read.
 	Nodes map[string]*snapshot.Node
@@ -50,6 +50,10 @@ type Seen struct {
 	Maintained string
 	// Stopped is the annotation of its MemberSet, or of the pod that it had, that keeps it from starting. Those of the pod that it has count in any case.
 	Stopped Stopped
+	// Claims, Service, Excluded, Emptied and ExclusionWanted are of a member of a MemberSet, as Facts has them.
+	Claims, Service   Tristate
+	Excluded, Emptied Tristate
+	ExclusionWanted   bool
 	// Unfit is why no request for it could be carried out, whatever is waited for; nil: one could.
 	Unfit *Blocker
 }
@@ -251,7 +255,10 @@ func pausedOn(node *snapshot.Node) string {
 }
 
 func (r *repairing) facts(seen *Seen) Facts {
-	f := Facts{Reported: r.reported(seen)}
+	f := Facts{
+		Reported: r.reported(seen), Claims: seen.Claims, Service: seen.Service,
+		Excluded: seen.Excluded, Emptied: seen.Emptied, ExclusionWanted: seen.ExclusionWanted || seen.Excluded == Yes && r.prepared(seen),
+	}
 	pod := seen.Pod
 	switch {
 	case pod == nil && seen.PodName == "": // a request stands for it, and what it is to have is not known
@@ -266,6 +273,11 @@ func (r *repairing) facts(seen *Seen) Facts {
 		f.NodeKnown, f.NodeUID, f.Taints = true, node.UID, node.Taints
 	}
 	return f
+}
+
+// prepared reports whether a preparation of the member stands: an exclusion may be that, also while it is taken back.
+func (r *repairing) prepared(seen *Seen) bool {
+	return slices.ContainsFunc(r.Policy.Status.Preparations, func(p v1alpha1.PreparationStatus) bool { return p.Role == seen.Role && p.ID == seen.ID })
 }
 
 func (r *repairing) reported(seen *Seen) Tristate {

@@ -78,6 +78,37 @@ func well(i int) func(*RepairInput) {
 
 func withdrawn(in *RepairInput) { in.Requests = nil }
 
+// bySet has members be replaced that run.
+func bySet(in *RepairInput) {
+	for i := range in.Members {
+		in.Members[i].Operated = true
+	}
+}
+
+// excludes has the system of members, all of which do their work, be asked to keep nothing on one.
+func excludes(i int) func(*RepairInput) {
+	return func(in *RepairInput) {
+		bySet(in)
+		in.Asked, in.Answered, in.Reported = true, true, map[string]Tristate{"db-0": Yes, "db-1": Yes, "db-2": Yes}
+		in.Members[i].Excluded, in.Members[i].Emptied = Yes, No
+	}
+}
+
+func prepares(id string, state v1alpha1.PreparationState) func(*RepairInput) {
+	return func(in *RepairInput) {
+		in.Policy.Status.Preparations = []v1alpha1.PreparationStatus{{MemberRef: v1alpha1.MemberRef{Role: "replica", ID: id}, Name: "Exclude", State: state}}
+	}
+}
+
+// stands has a person's request stand for a member.
+func stands(id string) func(*RepairInput) {
+	return func(in *RepairInput) {
+		in.Requests = []v1alpha1.ReplacementRequest{{ObjectMeta: metav1.ObjectMeta{Name: "x"}, Spec: v1alpha1.ReplacementRequestSpec{
+			Requester: "person.usher.sh/anna", Source: v1alpha1.ReplacementSource{Name: "db"}, Member: v1alpha1.ReplacementMember{Role: "replica", ID: id},
+		}}}
+	}
+}
+
 // A member that is Pending for as long as the policy says gets a request, once; one that a person deletes is made again only after as long.
 func TestRepair(t *testing.T) {
 	in := repaired()
@@ -137,6 +168,23 @@ func TestRepairWaits(t *testing.T) {
 				Requester: "person.usher.sh/anna", Source: v1alpha1.ReplacementSource{Name: "db"}, Member: v1alpha1.ReplacementMember{Role: "replica", ID: "db-0"},
 			}}}
 		}}, blockers: []string{"TooManyInFlight"}},
+		"another is in flight, and excluded": {given: []func(*RepairInput){pending(1), stands("db-0"), func(in *RepairInput) {
+			in.Members[0].Excluded, in.Members[0].Emptied = Yes, No
+		}}, blockers: []string{"TooManyInFlight"}},
+		"another is in flight, and empty": {given: []func(*RepairInput){pending(1), stands("db-0"), func(in *RepairInput) {
+			in.Members[0].Excluded, in.Members[0].Emptied = Yes, Yes
+		}}},
+		"another is in flight, empty and gone": {given: []func(*RepairInput){pending(1), stands("db-0"), func(in *RepairInput) {
+			in.Members[0].Pod, in.Members[0].Emptied = nil, Yes
+		}}},
+		"it is excluded by hand":        {given: []func(*RepairInput){excludes(1)}},
+		"it is excluded for a drain":    {given: []func(*RepairInput){excludes(1), prepares("db-1", v1alpha1.PreparationBegun)}, none: true},
+		"it is to be included again":    {given: []func(*RepairInput){excludes(1), prepares("db-1", v1alpha1.PreparationUndoing)}, none: true},
+		"another is excluded for one":   {given: []func(*RepairInput){excludes(1), prepares("db-0", v1alpha1.PreparationBegun)}},
+		"its set has it excluded":       {given: []func(*RepairInput){excludes(1), func(in *RepairInput) { in.Members[1].ExclusionWanted = true }}, none: true},
+		"it lacks a claim":              {given: []func(*RepairInput){bySet, func(in *RepairInput) { in.Members[1].Claims = No }}},
+		"it lacks a claim, and its pod": {given: []func(*RepairInput){bySet, func(in *RepairInput) { in.Members[1].Claims, in.Members[1].Pod = No, nil }}},
+		"it lacks its Service":          {given: []func(*RepairInput){bySet, func(in *RepairInput) { in.Members[1].Service = No }}},
 		"two may be in flight": {given: []func(*RepairInput){pending(1), func(in *RepairInput) {
 			in.Policy.Spec.Repair.MaxInFlight = &v1alpha1.MaxInFlight{Members: new(int32(2))}
 			in.Requests = []v1alpha1.ReplacementRequest{{ObjectMeta: metav1.ObjectMeta{Name: "x"}, Spec: v1alpha1.ReplacementRequestSpec{

@@ -39,6 +39,13 @@ var source002 = []struct {
 			in.Policy.Spec.Repair.MaxInFlight = &v1alpha1.MaxInFlight{Members: new(int32(2))}
 		})
 		after(t, &in, 3*time.Hour, []string{"db-0", "db-1"}, pending(0), pending(1))
+		for emptied, want := range map[Tristate][]string{Unknown: nil, No: nil, Yes: {"db-1"}} {
+			in = bySource(func(in *RepairInput) {
+				in.Requests = []v1alpha1.ReplacementRequest{{Spec: v1alpha1.ReplacementRequestSpec{Member: v1alpha1.ReplacementMember{Role: "replica", ID: "db-2"}}}}
+				in.Members[2].Excluded, in.Members[2].Emptied = Yes, emptied
+			})
+			after(t, &in, 3*time.Hour, want, pending(1))
+		}
 	}},
 	{"31", "MissingProcesses: This indicates that a process is not reporting to the database.", eligible(NotReporting, func(f *Facts) { f.Reported = No })},
 	{"32", "PodFailing: This indicates that one of the containers is not ready.", eligible(PodFailing, func(f *Facts) { f.Pod.Healthy = false })},
@@ -189,7 +196,7 @@ func copyOf(pod *snapshot.Pod) *snapshot.Pod {
 func eligible(kind ConditionType, is func(*Facts)) func(t *testing.T) {
 	return func(t *testing.T) {
 		t.Helper()
-		facts := Facts{Reported: Yes, Excluded: No, HasPod: Yes, Pod: Pod{Healthy: true}, Claims: Yes, Service: Yes, NodeKnown: true, NodeUID: "n"}
+		facts := Facts{Reported: Yes, Excluded: No, Emptied: No, HasPod: Yes, Pod: Pod{Healthy: true}, Claims: Yes, Service: Yes, NodeKnown: true, NodeUID: "n"}
 		is(&facts)
 		member := Member{MemberRef: v1alpha1.MemberRef{Role: "storage", ID: "storage-1"}, Zone: "z", Facts: facts}
 		for _, test := range []struct {

@@ -15,7 +15,7 @@ type Terms struct {
 	UnhealthyAfter time.Duration
 	// Conditions are those that count; nil: all.
 	Conditions []ConditionType
-	// MaxMembers, or else MaxZones, limits what is marked and not yet excluded, whatever marked it. 0 of both: nothing is marked.
+	// MaxMembers, or else MaxZones, limits what is marked and not yet emptied, whatever marked it. 0 of both: nothing is marked.
 	MaxMembers, MaxZones int
 	// Taints are what is watched on nodes. A rule for a taint's key goes before one for "*".
 	Taints []TaintRule

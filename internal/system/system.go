@@ -162,6 +162,9 @@ type Kind struct {
 	// nil: a member that the system has facts about does.
 	Reports     func(facts expression.Facts) (does, known bool)
 	ReportFacts []string
+	// Excluded says, by ReportFacts as well, whether the system was asked to keep nothing on a member, or on one of its processes, and whether by now it keeps
+	// nothing on any of them; known is false where they do not tell. nil: systems of this kind exclude nothing.
+	Excluded func(facts expression.Facts) (excluded, emptied, known bool)
 	// Succession says how a member of a system with this spec is followed by its successor; nil: systems of this kind are not asked for that.
 	Succession func(spec *v1alpha1.System) Succession
 	// Keeps says why a pod of this template would not come back under its predecessor's id where its disk is empty, and what to do about it; "": it would.

@@ -40,13 +40,19 @@ func (r *reconciler) gather(ctx context.Context, policy *v1alpha1.EvictionPolicy
 	if err := r.missing(ctx, policy, there, fresh, &in); err != nil {
 		return in, err
 	}
-	if err := r.ofSet(ctx, policy, there, fresh, &in); err != nil {
+	set, err := r.setOf(ctx, policy, fresh)
+	if err != nil {
 		return in, err
+	}
+	if set != nil {
+		if err := r.ofSet(ctx, policy, set, there, fresh, &in); err != nil {
+			return in, err
+		}
 	}
 	if err := r.nodes(ctx, &in); err != nil {
 		return in, err
 	}
-	r.evidence(policy, &in)
+	r.evidence(policy, set, &in)
 	in.Requests, err = r.requests(ctx, policy)
 	return in, err
 }
@@ -201,8 +207,9 @@ func (r *reconciler) nodes(ctx context.Context, in *replacement.RepairInput) err
 // removed is decided upon by what it says then.
 const idle = time.Minute
 
-// evidence is what the system has said last, where that is recent enough. Members of system kubernetes are their pods.
-func (r *reconciler) evidence(policy *v1alpha1.EvictionPolicy, in *replacement.RepairInput) {
+// evidence is what the system has said last, where that is recent enough: of the members of a set also what it is to keep nothing on; nil: they are of none. Members
+// of system kubernetes are their pods.
+func (r *reconciler) evidence(policy *v1alpha1.EvictionPolicy, set *ofMemberSet, in *replacement.RepairInput) {
 	source := r.Gatherer.Policies.Source(policy)
 	kind, known := r.Gatherer.Observer.Kind(source)
 	if !known || policy.Spec.System.Kubernetes != nil {
@@ -210,7 +217,13 @@ func (r *reconciler) evidence(policy *v1alpha1.EvictionPolicy, in *replacement.R
 	}
 	in.Asked = true
 	evidence := r.Gatherer.Observer.Known(source)
-	if evidence == nil || evidence.Error != "" || in.Now.Sub(evidence.Observed) > source.MaxAge()+idle {
+	if evidence != nil && (evidence.Error != "" || in.Now.Sub(evidence.Observed) > source.MaxAge()+idle) {
+		evidence = nil
+	}
+	if set != nil {
+		set.exclude(&kind, evidence, in.Members)
+	}
+	if evidence == nil {
 		return
 	}
 	in.Answered, in.Reported = true, map[string]replacement.Tristate{}

@@ -13,9 +13,12 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -275,4 +278,186 @@ func TestAnnotationsOfASetPauseRepair(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A member of a set is replaced where what its pod needs is not there, and where it is excluded by hand, once that has lasted for as long as source 002 says.
+func TestWhatAMemberOfASetLacks(t *testing.T) {
+	excluded := func(id string, facts expression.Facts) func(*ofSet) {
+		return func(f *ofSet) {
+			f.system.members[id] = working()
+			maps.Copy(f.system.members[id], facts)
+		}
+	}
+	removing := func(step v1alpha1.MemberRemovalStep) func(*ofSet) {
+		return ofTheSet(func(set *v1alpha1.MemberSet) {
+			set.Status.Members[0].Removal = &v1alpha1.MemberRemoval{Request: "x", Step: step}
+		})
+	}
+	unlabelled := func(object client.Object, name string) func(*ofSet) {
+		return func(f *ofSet) {
+			f.must(f.store.Get(f.t.Context(), client.ObjectKey{Namespace: theSet.Namespace, Name: name}, object))
+			object.SetLabels(nil)
+			f.must(f.store.Update(f.t.Context(), object))
+		}
+	}
+	shaped := func(shape v1alpha1.MemberShape) func(*ofSet) {
+		return ofTheSet(func(set *v1alpha1.MemberSet) { set.Status.Members[0].Shape = shape })
+	}
+	forbids := func(f *ofSet) { f.begin(forbidding{f.store}) }
+	const id = "db-storage-1"
+	claim, service := without(&corev1.PersistentVolumeClaim{}, "data-"+id), without(&corev1.Service{}, id)
+	byHand := excluded(id, expression.Facts{"excluded": true, "exclusions": []string{"10.0.0.1:4500"}})
+	for name, test := range map[string]struct {
+		given []func(*ofSet)
+		want  v1alpha1.MemberConditionType // of db-storage-1, which gets a request for it; "": it has none
+	}{
+		"nothing":                                   {nil, ""},
+		"a claim":                                   {[]func(*ofSet){claim}, "ClaimMissing"},
+		"a claim of two":                            {[]func(*ofSet){shaped(v1alpha1.MemberShape{Claims: []string{"data", "log"}})}, "ClaimMissing"},
+		"a claim that it does not need":             {[]func(*ofSet){claim, shaped(v1alpha1.MemberShape{AddressFrom: v1alpha1.AddressFromService})}, ""},
+		"a claim that may not be read":              {[]func(*ofSet){claim, forbids}, ""},
+		"the label of a claim":                      {[]func(*ofSet){unlabelled(&corev1.PersistentVolumeClaim{}, "data-"+id)}, ""},
+		"its Service":                               {[]func(*ofSet){service}, "ServiceMissing"},
+		"a Service that it does not need":           {[]func(*ofSet){service, shaped(v1alpha1.MemberShape{AddressFrom: v1alpha1.AddressFromPod})}, ""},
+		"a Service that may not be read":            {[]func(*ofSet){service, forbids}, ""},
+		"the label of its Service":                  {[]func(*ofSet){unlabelled(&corev1.Service{}, id)}, ""},
+		"what goes with it":                         {[]func(*ofSet){claim, service, removing(v1alpha1.RemovalRemoving)}, ""},
+		"data, excluded by hand":                    {[]func(*ofSet){byHand}, "ExcludedUnmarked"},
+		"data on one of two processes":              {[]func(*ofSet){excluded(id, expression.Facts{"exclusions": []string{"10.0.0.1:4501"}})}, "ExcludedUnmarked"},
+		"data that is to come back":                 {[]func(*ofSet){byHand, removing(v1alpha1.RemovalRefilling)}, ""},
+		"data, and whether that is so is not known": {[]func(*ofSet){func(f *ofSet) { f.system.members[id] = expression.Facts{"otherInstance": "", "reports": true} }}, ""},
+		"data, excluded for an eviction": {[]func(*ofSet){byHand, func(f *ofSet) {
+			change(f, theSet.Name, &v1alpha1.EvictionPolicy{}, func(policy *v1alpha1.EvictionPolicy) {
+				policy.Status.Preparations = []v1alpha1.PreparationStatus{{MemberRef: v1alpha1.MemberRef{Role: "foundationdb-storage", ID: id}, Name: "Exclude"}}
+			})
+		}}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newOfSet(t, test.given...)
+			var want []string
+			if test.want != "" {
+				want = []string{id}
+			}
+			f.at(0)
+			if got := f.at(7199 * time.Second); len(got) > 0 {
+				t.Errorf("too early: requests for %v", got)
+			}
+			f.r.looked[theSet] = time.Time{} // as if 5 s had passed
+			if diff := cmp.Diff(want, f.at(7200*time.Second), cmpopts.EquateEmpty()); diff != "" {
+				t.Error(diff)
+			}
+			policy := &v1alpha1.EvictionPolicy{}
+			f.must(f.store.Get(t.Context(), theSet, policy))
+			var got []v1alpha1.MemberConditionType
+			for i := range policy.Status.Unhealthy {
+				for _, c := range policy.Status.Unhealthy[i].Conditions {
+					got = append(got, c.Type)
+				}
+			}
+			if want := []v1alpha1.MemberConditionType{test.want}; test.want != "" && !slices.Equal(got, want) || test.want == "" && len(got) > 0 {
+				t.Errorf("its conditions are %v, not %v", got, want)
+			}
+		})
+	}
+}
+
+// forbidding is an apiserver that lets no claim and no Service be read.
+type forbidding struct{ client.Client }
+
+func (c forbidding) Get(ctx context.Context, key client.ObjectKey, object client.Object, options ...client.GetOption) error {
+	switch object.(type) {
+	case *corev1.PersistentVolumeClaim, *corev1.Service:
+		return apierrors.NewForbidden(schema.GroupResource{}, key.Name, nil)
+	}
+	return c.Client.Get(ctx, key, object, options...)
+}
+
+func (c forbidding) List(ctx context.Context, list client.ObjectList, options ...client.ListOption) error {
+	switch list.(type) {
+	case *corev1.PersistentVolumeClaimList, *corev1.ServiceList:
+		return apierrors.NewForbidden(schema.GroupResource{}, "", nil)
+	}
+	return c.Client.List(ctx, list, options...)
+}
+
+// A member that is marked and of which its system has moved everything away is not in flight any more, also once nothing of it runs: another may be replaced.
+func TestAMemberThatIsEmptyIsNotInFlight(t *testing.T) {
+	goes := func(step v1alpha1.MemberRemovalStep) func(*ofSet) {
+		return func(f *ofSet) {
+			ofTheSet(func(set *v1alpha1.MemberSet) {
+				set.Status.Members[0].Removal = &v1alpha1.MemberRemoval{Request: "by-anna", Step: step}
+			})(f)
+			request := &v1alpha1.ReplacementRequest{ObjectMeta: metav1.ObjectMeta{Namespace: theSet.Namespace, Name: "by-anna"}}
+			request.Spec = v1alpha1.ReplacementRequestSpec{
+				Requester: "person.usher.sh/anna", Source: v1alpha1.ReplacementSource{Kind: v1alpha1.SourceEvictionPolicy, Name: theSet.Name},
+				Member: v1alpha1.ReplacementMember{Role: "foundationdb-storage", ID: "db-storage-1"},
+			}
+			f.must(f.store.Create(f.t.Context(), request))
+		}
+	}
+	says := func(facts expression.Facts) func(*ofSet) {
+		return func(f *ofSet) { maps.Copy(f.system.members["db-storage-1"], facts) }
+	}
+	gone := says(expression.Facts{"reports": false})
+	for name, test := range map[string]struct {
+		given []func(*ofSet)
+		want  []string
+	}{
+		"it has data":                  {[]func(*ofSet){goes(v1alpha1.RemovalGrowing)}, nil},
+		"its data is on its way":       {[]func(*ofSet){goes(v1alpha1.RemovalEmptying), says(expression.Facts{"excluded": true})}, nil},
+		"it is empty":                  {[]func(*ofSet){goes(v1alpha1.RemovalReplaced), says(expression.Facts{"excluded": true, "empty": true})}, []string{"db-storage-2"}},
+		"it does not report":           {[]func(*ofSet){goes(v1alpha1.RemovalReplaced), gone}, nil},
+		"it was empty, and goes":       {[]func(*ofSet){goes(v1alpha1.RemovalRemoving), gone}, []string{"db-storage-2"}},
+		"it was empty, and is removed": {[]func(*ofSet){goes(v1alpha1.RemovalRemoved), gone, without(&corev1.Pod{}, "db-storage-1")}, []string{"db-storage-2"}},
+		"it goes, and has data again":  {[]func(*ofSet){goes(v1alpha1.RemovalRemoving), says(expression.Facts{"excluded": false})}, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newOfSet(t, append(test.given, unready("db-storage-2"))...)
+			change(f, theSet.Name, &v1alpha1.EvictionPolicy{}, func(policy *v1alpha1.EvictionPolicy) {
+				policy.Spec.Repair.StopAbove = &v1alpha1.RepairStop{Zones: intstr.FromString("100%")}
+			})
+			f.at(0)
+			if diff := cmp.Diff(test.want, f.at(2*time.Hour), cmpopts.EquateEmpty()); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+// What there is of what members need is read again after a minute, and sooner where a member lacks something, is new, or is about to be replaced.
+func TestWhatMembersNeedIsKept(t *testing.T) {
+	f := newOfSet(t)
+	counted := &counting{Client: f.store}
+	f.begin(counted)
+	looks := func(after time.Duration, want int) {
+		t.Helper()
+		counted.lists = 0
+		f.at(after)
+		if counted.lists != want {
+			t.Errorf("after %s: %d lists, not %d", after, counted.lists, want)
+		}
+	}
+	looks(0, 2)
+	looks(30*time.Second, 0)
+	looks(time.Minute, 2)
+	ofTheSet(func(set *v1alpha1.MemberSet) {
+		set.Status.Members = append(set.Status.Members, v1alpha1.SetMember{ID: "db-storage-4", Group: "storage", Shape: v1alpha1.MemberShape{Claims: []string{"data"}}})
+	})(f)
+	looks(70*time.Second, 2)
+	looks(80*time.Second, 2)
+}
+
+// counting counts the lists of claims and Services.
+type counting struct {
+	client.Client
+
+	lists int
+}
+
+func (c *counting) List(ctx context.Context, list client.ObjectList, options ...client.ListOption) error {
+	switch list.(type) {
+	case *corev1.PersistentVolumeClaimList, *corev1.ServiceList:
+		c.lists++
+	}
+	return c.Client.List(ctx, list, options...)
 }

@@ -19,7 +19,8 @@ import (
 	"usher.sh/usher/internal/policycache"
 )
 
-// That a successor is made needs the optional role usher-replacements: without that the request says what is missing.
+// That a successor is made needs the optional role usher-replacements: without that the request says what is missing. What the pods of MemberSets need is read by
+// usher-member-sets: without that it is not known.
 // +kubebuilder:rbac:groups=usher.sh,resources=replacementrequests,verbs=get;list;watch;create
 // +kubebuilder:rbac:groups=usher.sh,resources=evictionpolicies,verbs=get;list;watch
 // +kubebuilder:rbac:groups=usher.sh,resources=evictionpolicies/status,verbs=patch
@@ -37,9 +38,10 @@ type reconciler struct {
 	client client.Client
 	live   client.Reader
 
-	mu     sync.Mutex
-	looked map[client.ObjectKey]time.Time // by policy
-	sets   setStore
+	mu        sync.Mutex
+	looked    map[client.ObjectKey]time.Time // by policy
+	equipment map[client.ObjectKey]equipment // by MemberSet, whose policy has its name
+	sets      setStore
 }
 
 // workers are few: a look at a policy is one at all its members.
@@ -147,5 +149,6 @@ func (r *reconciler) forget(policy client.ObjectKey) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	delete(r.looked, policy)
+	delete(r.equipment, policy)
 	r.sets.forget(policy)
 }

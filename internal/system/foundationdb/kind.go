@@ -46,7 +46,13 @@ func Kind() system.Kind {
 			does, known = facts["reports"].(bool)
 			return does, known
 		},
-		ReportFacts: []string{"otherInstance", "reports"},
+		Excluded: func(facts expression.Facts) (excluded, emptied, known bool) {
+			all, known := facts["excluded"].(bool)
+			by, listed := facts["exclusions"].([]string)
+			emptied, says := facts["empty"].(bool)
+			return all || len(by) > 0, emptied, known && listed && says
+		},
+		ReportFacts: []string{"otherInstance", "reports", "excluded", "exclusions", "empty"},
 		Succession:  func(*v1alpha1.System) system.Succession { return system.Succession{Order: replacement.BySteps} },
 		Set:         setKind(),
 		Open:        Open,
