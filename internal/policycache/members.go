@@ -6,6 +6,8 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"usher.sh/usher/api/v1alpha1"
@@ -92,7 +94,32 @@ func (b *Cache) members(ctx context.Context, policy *v1alpha1.EvictionPolicy) ([
 		}
 		members = append(members, system.Member{MemberRef: claim.Ref(pod), Pod: pod})
 	}
-	return b.addAbsent(ctx, policy, members)
+	if members, err = b.addAbsent(ctx, policy, members); err != nil {
+		return nil, err
+	}
+	return members, b.noteJoining(ctx, policy, members)
+}
+
+// noteJoining notes which members have not done their work yet, as the MemberSet says that the policy belongs to.
+func (b *Cache) noteJoining(ctx context.Context, policy *v1alpha1.EvictionPolicy, members []system.Member) error {
+	owner := metav1.GetControllerOfNoCopy(policy)
+	if owner == nil || owner.Kind != "MemberSet" {
+		return nil
+	}
+	var set v1alpha1.MemberSet
+	err := b.cache.Get(ctx, client.ObjectKeyFromObject(policy), &set)
+	switch {
+	case apierrors.IsNotFound(err), err == nil && set.UID != owner.UID:
+		return nil
+	case err != nil:
+		return fmt.Errorf("reading MemberSet %s: %w", policy.Name, err)
+	}
+	for i := range members {
+		members[i].Joining = slices.ContainsFunc(set.Status.Members, func(m v1alpha1.SetMember) bool {
+			return m.ID == members[i].ID && m.State == v1alpha1.MemberJoining
+		})
+	}
+	return nil
 }
 
 // mostAbsent bounds what a system is asked about beside pods.

@@ -116,6 +116,8 @@ type Member struct {
 	Address string
 	// Removed: its MemberSet has removed it, and nothing is left of it but what its system remembers.
 	Removed bool
+	// Joining: its MemberSet has not seen it do its work, with all of its processes, yet.
+	Joining bool
 }
 
 // ErrNotFormed is wrapped by errors of Contents.

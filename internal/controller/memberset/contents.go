@@ -19,6 +19,7 @@ func membersOf(set *v1alpha1.MemberSet, pods []corev1.Pod) []system.Member {
 		m := &set.Status.Members[i]
 		member := system.Member{
 			MemberRef: v1alpha1.MemberRef{ID: m.ID}, Removed: m.Removal != nil && m.Removal.Step == v1alpha1.RemovalRemoved,
+			Joining: m.State == v1alpha1.MemberJoining,
 		}
 		if at := slices.IndexFunc(set.Spec.Groups, func(g v1alpha1.MemberGroup) bool { return g.Name == m.Group }); at >= 0 {
 			member.Role = set.Spec.Groups[at].Role

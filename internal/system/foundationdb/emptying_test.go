@@ -30,8 +30,12 @@ func newRun(t *testing.T, s site, n int) run {
 
 // member is one as the set asks about it: its pod has the IP of its process.
 func (r run) member(id string) system.Member {
-	ip, _, _ := strings.Cut(r.site.address(int(id[1]-'0')), ":")
-	return system.Member{MemberRef: r.ref(id), Pod: &snapshot.Pod{Name: id, IP: ip}}
+	m := system.Member{MemberRef: r.ref(id), Joining: slices.Contains(r.joining, id)}
+	if address := r.site.address(int(id[1] - '0')); address != "" {
+		ip, _, _ := strings.Cut(address, ":")
+		m.Pod = &snapshot.Pod{Name: id, IP: ip}
+	}
+	return m
 }
 
 func (r run) members() (all []system.Member) {
@@ -252,6 +256,22 @@ func TestNotTwoZonesOfASetAtOnce(t *testing.T) {
 	r.emptied("p4")
 	if cluster.Lost() > 0 {
 		t.Error("data is lost")
+	}
+}
+
+// Of two that are replaced one successor gets no pod, as where a quota refuses it: the predecessor of the other is emptied, and goes.
+func TestASuccessorWithoutAPodKeepsNoOther(t *testing.T) {
+	cluster := fdbsim.New(5, 2)
+	r := newRun(t, simulated{cluster}, 5)
+	r.whole()
+	cluster.Add("p6", "z6")
+	r.ids, r.joining = append(r.ids, "p6", "p7"), []string{"p6", "p7"}
+	r.is("whole", "p6", func(e memberset.Entry) bool { return e.Whole })
+	r.joining = []string{"p7"}
+	r.pass(cluster, 5*time.Minute)
+	r.emptied("p1")
+	if e, known := r.entry("p7"); !known || e.Processes != 0 {
+		t.Errorf("p7 has a process: %+v: the case is none", e)
 	}
 }
 

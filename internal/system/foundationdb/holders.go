@@ -68,6 +68,12 @@ func (h *holders) look(v *view, members []system.Member, now time.Time) {
 	h.lookForMembers(v, members, now)
 }
 
+// fresh reports whether a member has not begun: its MemberSet has not seen it do its work, and no process of it was seen here.
+func (h *holders) fresh(m system.Member) bool { return m.Joining && !h.seen[m.ID] }
+
+// ran reports whether processes of a member may have run: its pod has been on a node. Of several one may have data before its MemberSet has seen all.
+func ran(m system.Member) bool { return m.Pod != nil && m.Pod.IP != "" }
+
 // lookForMembers takes in members without a process, of which it is not known what they had.
 func (h *holders) lookForMembers(v *view, members []system.Member, now time.Time) {
 	unseen, seen := map[string]holder{}, map[string]bool{}
@@ -76,6 +82,7 @@ func (h *holders) lookForMembers(v *view, members []system.Member, now time.Time
 		switch {
 		case h.seen[m.ID] || len(v.processes(m)) > 0 || v.otherInstance(m) != "":
 			seen[m.ID] = true
+		case h.fresh(m) && !ran(m): // it had nothing
 		case missed:
 			unseen[m.ID] = known
 		default:

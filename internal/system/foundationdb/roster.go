@@ -28,6 +28,7 @@ type absence struct {
 	role    string
 	since   time.Time
 	removed bool // by its MemberSet
+	fresh   bool // it has not done its work yet, and was never seen
 }
 
 // longestGap is how long no status may have been looked at, or none complete, while what is not in it counts as missing all the time.
@@ -74,7 +75,7 @@ func (r *roster) look(v *view, now time.Time) {
 		if known, ok := r.gone[m.ID]; ok {
 			since = known.since
 		}
-		gone[m.ID] = absence{role: m.Role, since: since, removed: m.Removed}
+		gone[m.ID] = absence{role: m.Role, since: since, removed: m.Removed, fresh: r.holders.fresh(m)}
 	}
 	r.gone, r.emptied = gone, emptied
 	r.holders.look(v, r.members, now)
@@ -110,13 +111,14 @@ func (r *roster) missing(id string, now time.Time) time.Duration {
 }
 
 // others are the other members of a role that have been without a process for the wait, and which of them may be about to come back; "": none. One that
-// went once it was emptied, or that its MemberSet has removed, is not missed: its data is elsewhere.
+// went once it was emptied, or that its MemberSet has removed, is not missed: its data is elsewhere. Neither is one
+// that has not begun: others are none the fewer for it.
 func (r *roster) others(id, role string, wait time.Duration, now time.Time) (lost []string, returning string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for other, known := range r.gone {
 		switch age := now.Sub(known.since); {
-		case other == id || known.role != role || known.removed || len(r.emptied[other]) > 0:
+		case other == id || known.role != role || known.removed || known.fresh || len(r.emptied[other]) > 0:
 		case age >= wait:
 			lost = append(lost, other)
 		case returning == "" || other < returning:

@@ -29,6 +29,7 @@ type site interface {
 	now() time.Time
 	kill(id string)
 	start(id string)
+	// address is that of the i-th process; "": there is none.
 	address(i int) string
 	// byHand runs a command of a person's, and reports whether fdbcli has not refused it.
 	byHand(t *testing.T, command string) bool
@@ -43,8 +44,14 @@ func (s simulated) clusterFile(*testing.T) string { return s.ClusterFile() }
 func (s simulated) now() time.Time                { return s.Now() }
 func (s simulated) kill(id string)                { s.Kill(id) }
 func (s simulated) start(id string)               { s.Start(id) }
-func (s simulated) address(i int) string          { return s.Find("p" + string(rune('0'+i))).Address }
 func (s simulated) pass(context.Context)          { s.Advance(time.Second) }
+
+func (s simulated) address(i int) string {
+	if p := s.Find("p" + string(rune('0'+i))); p != nil {
+		return p.Address
+	}
+	return ""
+}
 
 func (s simulated) byHand(t *testing.T, command string) bool {
 	t.Helper()
@@ -94,7 +101,8 @@ type bench struct {
 
 	// maintained: they are of a MemberSet that makes their pods anew with their claims, under maintenance.
 	maintained bool
-	removed    string // the id of a member that its set has removed
+	removed    string   // the id of a member that its set has removed
+	joining    []string // the ids of members that their set has not seen do their work
 
 	members []system.Member // as they were observed last
 }
@@ -180,7 +188,7 @@ func (b *bench) observe() *eviction.Evidence {
 	b.t.Helper()
 	var members []system.Member
 	for _, id := range b.ids {
-		members = append(members, system.Member{MemberRef: b.ref(id), Pod: b.pod(id), Removed: id == b.removed})
+		members = append(members, system.Member{MemberRef: b.ref(id), Pod: b.pod(id), Removed: id == b.removed, Joining: slices.Contains(b.joining, id)})
 	}
 	b.members = members
 	evidence, err := b.system.Observe(b.t.Context(), members)

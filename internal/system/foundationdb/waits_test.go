@@ -82,6 +82,63 @@ func TestWaitsForTheMissing(t *testing.T) {
 	}
 }
 
+// A member of a set that joins has had no data as long as no process of it was seen: however long its pod is not there, others are excluded beside it, and what FoundationDB
+// counts is all that counts. One whose process was seen, or of which its set does not say that it joins, is missed.
+func TestAMemberThatNeverHadAProcess(t *testing.T) {
+	for _, test := range []struct {
+		name     string
+		missing  string // its id: p7 has a process, p8 never had one
+		joins    bool
+		lasts    time.Duration
+		waits    string // "": others are excluded
+		tolerant bool
+	}{
+		{"never had one", "p8", true, 0, "", true},
+		{"never had one for long", "p8", true, 10 * time.Minute, "", true},
+		{"had one", "p7", true, 4 * time.Minute, "p7 of the same role has had no process", true},
+		{"had one, lost", "p7", true, 10 * time.Minute, "others are on their way out, as many as double redundancy allows at once", true},
+		{"what it had is not known", "p8", false, 0, "p8 of the same role has had no process", false},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			sim := fdbsim.New(7, 2)
+			b := newBench(t, simulated{sim}, 7, v1alpha1.FoundationDBWaits{})
+			if test.missing == "p8" {
+				b.ids = append(b.ids, "p8")
+			}
+			if test.joins {
+				b.joining = []string{test.missing}
+			}
+			b.observe()
+			if test.missing == "p7" {
+				sim.Kill("p7")
+				sim.Advance(time.Minute)
+				b.observe()
+			}
+			b.pass(sim, test.lasts)
+			if lacks := b.observe().System["notTolerant"]; (lacks == "") != test.tolerant {
+				t.Errorf("the cluster does not stand the loss of a zone: %v", lacks)
+			}
+			_, err := b.prepare("p6", foundationdb.Exclude, eviction.Job{})
+			if (err == nil) != (test.waits == "") || err != nil && !strings.Contains(err.Error(), test.waits) {
+				t.Errorf("%v", err)
+			}
+		})
+	}
+}
+
+// While a zone is under maintenance, what was never there is not concealed by it.
+func TestAMemberThatNeverHadAProcessUnderMaintenance(t *testing.T) {
+	sim := fdbsim.New(7, 2)
+	b := newBench(t, simulated{sim}, 8, v1alpha1.FoundationDBWaits{})
+	b.joining = []string{"p8"}
+	b.byHand("maintenance on z4 3000")
+	b.observe()
+	b.pass(sim, 5*time.Minute)
+	if lacks := b.observe().Members["p4"]["notTolerant"]; lacks != "" {
+		t.Errorf("the pods of the zone stay: %v", lacks)
+	}
+}
+
 // A member that has gone once it was emptied is not missed, for as long as its exclusion stands: others follow it before it is included. Neither is one that its set has
 // removed, also by a process that has not seen it empty.
 func TestTheEmptiedAreNotMissed(t *testing.T) {
