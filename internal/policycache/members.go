@@ -97,11 +97,11 @@ func (b *Cache) members(ctx context.Context, policy *v1alpha1.EvictionPolicy) ([
 	if members, err = b.addAbsent(ctx, policy, members); err != nil {
 		return nil, err
 	}
-	return members, b.noteJoining(ctx, policy, members)
+	return members, b.noteOfSet(ctx, policy, members)
 }
 
-// noteJoining notes which members have not done their work yet, as the MemberSet says that the policy belongs to.
-func (b *Cache) noteJoining(ctx context.Context, policy *v1alpha1.EvictionPolicy, members []system.Member) error {
+// noteOfSet notes in the members what the MemberSet says of them that the policy belongs to.
+func (b *Cache) noteOfSet(ctx context.Context, policy *v1alpha1.EvictionPolicy, members []system.Member) error {
 	owner := metav1.GetControllerOfNoCopy(policy)
 	if owner == nil || owner.Kind != "MemberSet" {
 		return nil
@@ -115,17 +115,33 @@ func (b *Cache) noteJoining(ctx context.Context, policy *v1alpha1.EvictionPolicy
 		return fmt.Errorf("reading MemberSet %s: %w", policy.Name, err)
 	}
 	for i := range members {
-		members[i].Joining = slices.ContainsFunc(set.Status.Members, func(m v1alpha1.SetMember) bool {
-			return m.ID == members[i].ID && m.State == v1alpha1.MemberJoining
-		})
+		NoteOfSet(&set, &members[i])
 	}
 	return nil
+}
+
+// NoteOfSet notes in a member what its MemberSet says of it.
+func NoteOfSet(set *v1alpha1.MemberSet, member *system.Member) {
+	at := slices.IndexFunc(set.Status.Members, func(m v1alpha1.SetMember) bool { return m.ID == member.ID })
+	if at < 0 {
+		return
+	}
+	m := &set.Status.Members[at]
+	member.Joining, member.Processes = m.State == v1alpha1.MemberJoining, int(m.Shape.MembersPerPod)
+	if m.Removal != nil {
+		member.Removed = m.Removal.Step == v1alpha1.RemovalRemoved
+		member.Leaves = m.Removal.Step != v1alpha1.RemovalRefilling
+	}
+	if maintenance := set.Status.Maintenance; maintenance != nil && slices.Contains(maintenance.Members, v1alpha1.MaintainedMember{ID: m.ID, PodUID: member.PodUID}) {
+		member.Leaves = true // its pod is made anew
+	}
 }
 
 // mostAbsent bounds what a system is asked about beside pods.
 const mostAbsent = 100
 
-// addAbsent adds the members for which a ReplacementRequest stands and that have no pod: what their system says of them decides as well.
+// addAbsent adds the members for which a ReplacementRequest stands and that have no pod: what their system says of them decides as well. Those that have one
+// are about to leave, too.
 func (b *Cache) addAbsent(ctx context.Context, policy *v1alpha1.EvictionPolicy, members []system.Member) ([]system.Member, error) {
 	var requests v1alpha1.ReplacementRequestList
 	if err := b.cache.List(ctx, &requests, client.InNamespace(policy.Namespace), client.UnsafeDisableDeepCopy); err != nil {
@@ -135,12 +151,17 @@ func (b *Cache) addAbsent(ctx context.Context, policy *v1alpha1.EvictionPolicy, 
 	for i := range requests.Items {
 		spec := &requests.Items[i].Spec
 		_, known := compiled.ClaimOf(spec.Member.Role, spec.Member.ID)
-		there := slices.ContainsFunc(members, func(m system.Member) bool { return m.Role == spec.Member.Role && m.ID == spec.Member.ID })
-		if !known || there || requests.Items[i].Status.Over() || spec.Source.Name != policy.Name || left == 0 {
+		if !known || requests.Items[i].Status.Over() || spec.Source.Name != policy.Name {
 			continue
 		}
-		left--
-		members = append(members, system.Member{MemberRef: v1alpha1.MemberRef{Role: spec.Member.Role, ID: spec.Member.ID}})
+		at := slices.IndexFunc(members, func(m system.Member) bool { return m.Role == spec.Member.Role && m.ID == spec.Member.ID })
+		switch {
+		case at >= 0:
+			members[at].Leaves = true
+		case left > 0:
+			left--
+			members = append(members, system.Member{MemberRef: v1alpha1.MemberRef{Role: spec.Member.Role, ID: spec.Member.ID}, Leaves: true})
+		}
 	}
 	return members, nil
 }

@@ -118,6 +118,10 @@ type Member struct {
 	Removed bool
 	// Joining: its MemberSet has not seen it do its work, with all of its processes, yet.
 	Joining bool
+	// Processes is how many its MemberSet has it run; 0: that is not known.
+	Processes int
+	// Leaves: it is to be replaced or removed, or its pod made anew, so nothing new is to be put on it.
+	Leaves bool
 }
 
 // ErrNotFormed is wrapped by errors of Contents.

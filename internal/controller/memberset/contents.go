@@ -17,16 +17,14 @@ func membersOf(set *v1alpha1.MemberSet, pods []corev1.Pod) []system.Member {
 	members := make([]system.Member, 0, len(set.Status.Members))
 	for i := range set.Status.Members {
 		m := &set.Status.Members[i]
-		member := system.Member{
-			MemberRef: v1alpha1.MemberRef{ID: m.ID}, Removed: m.Removal != nil && m.Removal.Step == v1alpha1.RemovalRemoved,
-			Joining: m.State == v1alpha1.MemberJoining,
-		}
+		member := system.Member{MemberRef: v1alpha1.MemberRef{ID: m.ID}}
 		if at := slices.IndexFunc(set.Spec.Groups, func(g v1alpha1.MemberGroup) bool { return g.Name == m.Group }); at >= 0 {
 			member.Role = set.Spec.Groups[at].Role
 		}
 		if at := slices.IndexFunc(pods, func(p corev1.Pod) bool { return p.Name == m.ID && metav1.IsControlledBy(&p, set) }); at >= 0 {
 			member.PodName, member.PodUID, member.Pod = m.ID, pods[at].UID, policycache.Facts(&pods[at])
 		}
+		policycache.NoteOfSet(set, &member)
 		members = append(members, member)
 	}
 	return members

@@ -1,6 +1,7 @@
 package memberset
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -19,7 +20,7 @@ func TestMembersOf(t *testing.T) {
 	} {
 		m.ID, m.Group = id, "storage"
 		set.Status.Members = []v1alpha1.SetMember{m}
-		want := []system.Member{{MemberRef: v1alpha1.MemberRef{Role: "foundationdb-storage", ID: id}, Removed: id == "removed", Joining: id == "joining"}}
+		want := []system.Member{{MemberRef: v1alpha1.MemberRef{Role: "foundationdb-storage", ID: id}, Removed: id == "removed", Joining: id == "joining", Leaves: strings.HasPrefix(id, "remov")}}
 		if diff := cmp.Diff(want, membersOf(set, nil)); diff != "" {
 			t.Error(diff)
 		}

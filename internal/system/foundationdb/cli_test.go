@@ -6,8 +6,11 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
+	"usher.sh/usher/api/v1alpha1"
 	"usher.sh/usher/internal/eviction"
+	"usher.sh/usher/internal/snapshot"
 	"usher.sh/usher/internal/system"
 	"usher.sh/usher/internal/system/foundationdb/status"
 )
@@ -112,8 +115,75 @@ func TestProcessesThatAreNoCoordinators(t *testing.T) {
 	v.Client.Coordinators.Coordinators = []status.Coordinator{{Address: "10.0.0.1:4500"}}
 	for _, address := range []string{"[fe80::1%x; kill; kill all]:4500", "10.0.0.2:4500:tls"} {
 		v.Cluster.Processes = map[string]*status.Process{"a": {Address: address, Class: "storage", Locality: map[string]string{"zoneid": "z"}}}
-		if chosen, err := v.newCoordinators(nil, ""); err == nil {
+		if chosen, err := v.newCoordinators(nil, "", nil); err == nil {
 			t.Errorf("%v", chosen)
+		}
+	}
+}
+
+// What is about to leave is a coordinator only where there are too few others, also where it is one now; and what is under maintenance, or excluded, never is.
+func TestCoordinatorsThatAreAboutToLeave(t *testing.T) {
+	for name, test := range map[string]struct {
+		leaving, maintained, excluded, not string // numbers of processes; not: it leaves now
+		want                               string // numbers of the new coordinators; "": there are too few
+	}{
+		"none":                              {not: "1", want: "234"},
+		"one":                               {leaving: "4", not: "1", want: "235"},
+		"one that is a coordinator":         {leaving: "2", not: "1", want: "345"},
+		"one of too few":                    {leaving: "45", not: "1", want: "234"},
+		"one of too few, the lowest is not": {leaving: "35", not: "1", want: "243"},
+		"one under maintenance":             {maintained: "4", not: "1", want: "235"},
+		"all but two are under maintenance": {maintained: "45", not: "1"},
+		"one is excluded":                   {excluded: "4", not: "1", want: "235"},
+		"one leaves, one is excluded":       {leaving: "5", excluded: "4", not: "1", want: "235"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			v := &view{Status: &status.Status{}}
+			v.Cluster.Processes = map[string]*status.Process{}
+			of := map[string][]*status.Process{}
+			for _, n := range strings.Split("12345", "") {
+				p := &status.Process{
+					Address: "10.0.0." + n + ":4500", Class: "storage", Locality: map[string]string{"zoneid": "z" + n},
+					Excluded: new(strings.Contains(test.excluded, n)), UnderMaintenance: strings.Contains(test.maintained, n),
+				}
+				v.Cluster.Processes[n] = p
+				if n < "4" {
+					v.Client.Coordinators.Coordinators = append(v.Client.Coordinators.Coordinators, status.Coordinator{Address: p.Address, Reachable: new(true)})
+				}
+				for what, is := range map[string]string{"leaving": test.leaving, "not": test.not} {
+					if strings.Contains(is, n) {
+						of[what] = append(of[what], p)
+					}
+				}
+			}
+			chosen, err := v.newCoordinators(of["not"], "", of["leaving"])
+			got := strings.NewReplacer("10.0.0.", "", ":4500", "").Replace(strings.Join(chosen, ""))
+			if got != test.want || (err == nil) != (test.want != "") {
+				t.Errorf("got %q, %v, want %q", got, err, test.want)
+			}
+		})
+	}
+}
+
+// Which are about to leave is known of the members: those that are to be replaced, and those whose pods are terminating.
+func TestCoordinatorsAreNotPutOnWhatLeaves(t *testing.T) {
+	for name, mark := range map[string]func(*system.Member){
+		"marked":      func(m *system.Member) { m.Leaves = true },
+		"terminating": func(m *system.Member) { m.Pod = &snapshot.Pod{Deletion: time.Unix(1, 0)} },
+	} {
+		v := &view{Status: &status.Status{}}
+		p := &status.Process{Address: "10.0.0.1:4500", Locality: map[string]string{"instance_id": "a"}}
+		v.Cluster.Processes = map[string]*status.Process{"1": p}
+		r := &roster{}
+		of := system.Member{MemberRef: v1alpha1.MemberRef{ID: "a"}}
+		r.know([]system.Member{of})
+		if got := r.leaving(v); len(got) != 0 {
+			t.Errorf("%s: %v leave before", name, got)
+		}
+		mark(&of)
+		r.know([]system.Member{of})
+		if got := r.leaving(v); !slices.Equal(got, []*status.Process{p}) {
+			t.Errorf("%s: %v leave", name, got)
 		}
 	}
 }

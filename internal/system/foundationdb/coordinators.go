@@ -31,7 +31,7 @@ func (c *cluster) moveCoordinators(ctx context.Context, v *view, member system.M
 	if _, away := v.Coordinators(); !v.coordinates(member, leaves) && len(away) == 0 {
 		return nil
 	}
-	addresses, err := v.newCoordinators(leaves, podIP(member))
+	addresses, err := v.newCoordinators(leaves, podIP(member), c.roster.leaving(v))
 	if err != nil {
 		return err
 	}
@@ -46,15 +46,17 @@ func (c *cluster) moveCoordinators(ctx context.Context, v *view, member system.M
 	return err
 }
 
-// newCoordinators chooses as many coordinators as there are, each in another zone: those that may stay, and then others by their class. A process that speaks
-// TLS is none: the cluster file would name what Usher cannot ask.
-func (v *view) newCoordinators(leaves []*status.Process, ip string) ([]string, error) {
+// newCoordinators chooses as many coordinators as there are, each in another zone: those that may stay, and then others by their class; those that are about to
+// leave only where there are too few others, since each would cost another change, and a recovery. A process that speaks TLS is none: the cluster file would name
+// what Usher cannot ask.
+func (v *view) newCoordinators(leaves []*status.Process, ip string, leaving []*status.Process) ([]string, error) {
 	now, _ := v.Coordinators()
 	candidates := slices.DeleteFunc(v.Processes(), func(p *status.Process) bool {
 		return p.TLS() || p.IsExcluded() || p.UnderMaintenance || p.Zone() == "" || slices.Contains(leaves, p) || ip != "" && p.IP() == ip || !slices.Contains(eligible, p.Class)
 	})
 	slices.SortStableFunc(candidates, func(a, b *status.Process) int {
 		return cmp.Or(
+			-cmp.Compare(first(slices.Contains(leaving, a)), first(slices.Contains(leaving, b))),
 			cmp.Compare(first(v.IsCoordinator(a)), first(v.IsCoordinator(b))),
 			cmp.Compare(slices.Index(eligible, a.Class), slices.Index(eligible, b.Class)),
 			cmp.Compare(a.HostPort(), b.HostPort()),

@@ -82,6 +82,9 @@ func (c *cluster) memberFacts(v *view, m system.Member, now time.Time) expressio
 		"notTolerant": c.notTolerantBeside(v, zoneOf(processes)),
 		"notExcluded": cmp.Or(v.contradiction(m), c.unexcludable(v, m.ID, m.Role, processes, now)),
 	}
+	if m.Processes > 0 && v.otherInstance(m) == "" {
+		facts["missingProcesses"] = int64(max(0, m.Processes-len(processes)))
+	}
 	draining, known := v.inProgress(m, processes)
 	if known {
 		facts["inProgress"] = draining

@@ -50,7 +50,7 @@ func TestCoordinatorsInDataHalls(t *testing.T) {
 	for i := range 9 {
 		v.Client.Coordinators.Coordinators = append(v.Client.Coordinators.Coordinators, status.Coordinator{Address: fmt.Sprintf("10.0.%d.%d:4500", 1+i/4, i%4)})
 	}
-	chosen, err := v.newCoordinators([]*status.Process{v.Cluster.Processes["10.0.1.0:4500"]}, "")
+	chosen, err := v.newCoordinators([]*status.Process{v.Cluster.Processes["10.0.1.0:4500"]}, "", nil)
 	if err != nil || len(chosen) != 9 {
 		t.Fatalf("%v %v", chosen, err)
 	}
@@ -62,7 +62,7 @@ func TestCoordinatorsInDataHalls(t *testing.T) {
 	for _, p := range v.Cluster.Processes {
 		delete(p.Locality, "data_hall")
 	}
-	if chosen, err := v.newCoordinators(nil, ""); err == nil {
+	if chosen, err := v.newCoordinators(nil, "", nil); err == nil {
 		t.Errorf("without data halls: %v", chosen)
 	}
 }

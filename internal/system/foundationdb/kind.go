@@ -44,7 +44,8 @@ func Kind() system.Kind {
 				return false, false
 			}
 			does, known = facts["reports"].(bool)
-			return does, known
+			missing, _ := facts["missingProcesses"].(int64)
+			return does && missing == 0, known
 		},
 		Excluded: func(facts expression.Facts) (excluded, emptied, known bool) {
 			all, known := facts["excluded"].(bool)
@@ -52,7 +53,7 @@ func Kind() system.Kind {
 			emptied, says := facts["empty"].(bool)
 			return all || len(by) > 0, emptied, known && listed && says
 		},
-		ReportFacts: []string{"otherInstance", "reports", "excluded", "exclusions", "empty"},
+		ReportFacts: []string{"otherInstance", "reports", "missingProcesses", "excluded", "exclusions", "empty"},
 		Succession:  func(*v1alpha1.System) system.Succession { return system.Succession{Order: replacement.BySteps} },
 		Set:         setKind(),
 		Open:        Open,
@@ -96,6 +97,7 @@ var Schema = expression.Schema{
 	Member: []expression.Field{
 		{Name: "otherInstance", Type: expression.String, Doc: "the instance_id of a process at the IP of its pod, where that is not its id; it neither reports nor is missing then; empty: none"},
 		{Name: "reports", Type: expression.Bool, Doc: "it has a process in the status"},
+		{Name: "missingProcesses", Type: expression.Int, Doc: "how many fewer processes it has in the status than its MemberSet has it run; absent: it is of none"},
 		{Name: "missingSeconds", Type: expression.Int, Doc: "seconds for which it has had none, as far as this manager has seen; 0: it has one"},
 		{Name: "addresses", Type: expression.Strings, Doc: "IP:PORT of its processes"},
 		{Name: "class", Type: expression.String, Doc: "the class of its processes: storage, log, stateless, unset and others"},

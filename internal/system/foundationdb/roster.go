@@ -99,6 +99,19 @@ func (r *roster) member(ref v1alpha1.MemberRef) system.Member {
 	return system.Member{MemberRef: ref, Pod: &snapshot.Pod{Name: ref.PodName, IP: r.members[at].Pod.IP}, Address: r.members[at].Address}
 }
 
+// leaving are the processes of members that are about to leave: their pods go, or they are to be replaced.
+func (r *roster) leaving(v *view) []*status.Process {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var all []*status.Process
+	for _, m := range r.members {
+		if m.Leaves || m.Pod != nil && !m.Pod.Deletion.IsZero() {
+			all = append(all, v.processes(m)...)
+		}
+	}
+	return all
+}
+
 // missing is how long a member has been without a process; 0 where it has one.
 func (r *roster) missing(id string, now time.Time) time.Duration {
 	r.mu.Lock()

@@ -103,6 +103,7 @@ type bench struct {
 	maintained bool
 	removed    string   // the id of a member that its set has removed
 	joining    []string // the ids of members that their set has not seen do their work
+	processes  int      // how many their set has each member run
 
 	members []system.Member // as they were observed last
 }
@@ -188,7 +189,7 @@ func (b *bench) observe() *eviction.Evidence {
 	b.t.Helper()
 	var members []system.Member
 	for _, id := range b.ids {
-		members = append(members, system.Member{MemberRef: b.ref(id), Pod: b.pod(id), Removed: id == b.removed, Joining: slices.Contains(b.joining, id)})
+		members = append(members, system.Member{MemberRef: b.ref(id), Pod: b.pod(id), Removed: id == b.removed, Joining: slices.Contains(b.joining, id), Processes: b.processes})
 	}
 	b.members = members
 	evidence, err := b.system.Observe(b.t.Context(), members)

@@ -380,6 +380,34 @@ func TestAStatusThatDoesNotComeInTime(t *testing.T) {
 	}
 }
 
+// A member of two processes does its work while both are in the status. One whose set does not say how many it is to have does with any.
+func TestAMemberThatLacksAProcess(t *testing.T) {
+	sim := fdbsim.New(5, 2)
+	b := newBench(t, simulated{sim}, 5, waits(0, 0, time.Minute))
+	sim.Add("p5", "z5") // at 10.0.0.16
+	sim.Advance(10 * time.Minute)
+	works := func(when string, processes int, want bool) {
+		t.Helper()
+		b.processes = processes
+		facts := b.observe().Members["p5"]
+		if does, known := foundationdb.Kind().Reports(facts); !known || does != want {
+			t.Errorf("%s, of %d: it does its work: %t, known: %t: %v", when, processes, does, known, facts)
+		}
+	}
+	works("both are there", 2, true)
+	works("both are there", 0, true)
+	works("both are there", 3, false)
+	sim.Kill("10.0.0.16:4500")
+	sim.Advance(time.Minute)
+	works("one is there", 2, false)
+	works("one is there", 1, true)
+	works("one is there", 0, true)
+	sim.Kill("p5")
+	sim.Advance(time.Minute)
+	works("none is there", 1, false)
+	works("none is there", 0, false)
+}
+
 // Several processes of one id are one member, which is empty when all of them are.
 func TestAMemberOfTwoProcesses(t *testing.T) {
 	sim := fdbsim.New(5, 2)
