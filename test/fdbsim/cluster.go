@@ -16,6 +16,7 @@ const (
 	localityAfter   = 5 * time.Second  // of a process' start: it is in the status without locality
 	goneAfter       = 4 * time.Second  // of a process' end: it is still in the status
 	deadFor         = 20 * time.Second // of a process' end: the status waits for it
+	issuesFor       = 2 * time.Second  // of a change of the coordinators: the status warns of clients
 	lostAfter       = 60 * time.Second // of a process' end: its copies are made anew, and are counted as there before
 	maintenanceCost = 100 * time.Second
 	moveEvery       = 2 // ticks for each shard that is moved
@@ -54,7 +55,8 @@ type Cluster struct {
 	processes    []*Process
 	shards       []*shard
 	exclusions   []string
-	coordinators []string // addresses
+	coordinators []string  // addresses
+	coordinated  time.Time // when they were changed last
 	clusterID    int
 	former       []string // connection strings that lead to the present coordinators
 	generation   int
@@ -128,6 +130,10 @@ func (c *Cluster) Now() time.Time {
 func (c *Cluster) Advance(d time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.pass(d)
+}
+
+func (c *Cluster) pass(d time.Duration) {
 	for range int(d / time.Second) {
 		c.tick()
 	}

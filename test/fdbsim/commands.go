@@ -35,6 +35,7 @@ func (c *Cluster) Run(ctx context.Context, file, command string) (foundationdb.O
 		if deadline, ok := ctx.Deadline(); ok && time.Until(deadline) < takes {
 			return foundationdb.Output{}, fmt.Errorf("fdbcli has not ended: %w", context.DeadlineExceeded)
 		}
+		c.pass(takes)
 	}
 	if file != c.connection() && !slices.Contains(c.former, file) {
 		return foundationdb.Output{}, errors.New("fdbcli has not ended: no coordinator of this cluster file answers")
@@ -125,10 +126,12 @@ func (c *Cluster) inProgress() string {
 
 // excluded reports whether an entry covers the process.
 func (c *Cluster) excluded(p *Process) bool {
+	return slices.ContainsFunc(c.exclusions, func(entry string) bool { return covers(entry, p) })
+}
+
+func covers(entry string, p *Process) bool {
 	ip, _, _ := strings.Cut(p.Address, ":")
-	return slices.ContainsFunc(c.exclusions, func(entry string) bool {
-		return entry == ip || entry == p.Address || p.ID != "" && entry == "locality_instance_id:"+p.ID || entry == "locality_zoneid:"+p.Zone
-	})
+	return entry == ip || entry == p.Address || p.ID != "" && entry == "locality_instance_id:"+p.ID || entry == "locality_zoneid:"+p.Zone
 }
 
 // exclude refuses hardly anything: what is excluded that no process has, and what leaves too few, are both excluded.
@@ -153,7 +156,11 @@ func (c *Cluster) exclude(out *foundationdb.Output, words []string) {
 			return
 		}
 		c.exclusions = append(c.exclusions, entry)
-		out.Err += "  " + entry + "  ---- WARNING: Exclusion in progress! It is not safe to remove this process from the cluster\n"
+		warning := "Exclusion in progress! It is not safe to remove this process from the cluster"
+		if !slices.ContainsFunc(c.processes, func(p *Process) bool { return p.running && covers(entry, p) }) {
+			warning = "Missing from cluster! Be sure that you excluded the correct processes before removing them from the cluster!"
+		}
+		out.Err += "  " + entry + "  ---- WARNING: " + warning + "\n"
 		c.recover()
 	}
 }
@@ -209,6 +216,7 @@ func (c *Cluster) coordinate(out *foundationdb.Output, words []string) {
 	}
 	c.former = append(c.former, c.connection())
 	c.clusterID++
+	c.coordinated = c.now
 	c.coordinators = slices.Clone(words)
 	c.recover()
 	out.Out = "Coordination state changed\n"

@@ -54,12 +54,8 @@ func (c *Cluster) cluster() object {
 	}
 	since := c.sinceRecovery()
 	recovery := object{"name": "fully_recovered", "seconds_since_last_recovered": since.Seconds(), "active_generations": 1}
-	messages := []any{}
 	if since < fullyAfter || len(c.old) > 0 {
 		recovery["name"], recovery["active_generations"] = "all_logs_recruited", 2
-	}
-	if since < incompleteFor || slices.ContainsFunc(c.processes, func(p *Process) bool { return !p.running && c.now.Sub(p.since) < goneAfter }) {
-		messages = append(messages, object{"name": "status_incomplete", "reasons": []any{object{"description": "Unknown performance state."}}})
 	}
 	if since < time.Second {
 		recovery["name"] = "recruiting_transaction_servers"
@@ -75,7 +71,7 @@ func (c *Cluster) cluster() object {
 	}
 	doc := object{
 		"configuration":     object{"redundancy_mode": redundancy[c.copies], "usable_regions": 1, "storage_engine": "ssd-2", "excluded_servers": excluded},
-		"connection_string": strings.TrimSpace(c.connection()), "generation": c.generation, "messages": messages, "recovery_state": recovery,
+		"connection_string": strings.TrimSpace(c.connection()), "generation": c.generation, "messages": c.messages(), "recovery_state": recovery,
 		"processes": c.members(since), "data": c.data(since), "logs": c.logSets(), "full_replication": true,
 		"fault_tolerance": object{"max_zone_failures_without_losing_data": c.tolerance(), "max_zone_failures_without_losing_availability": c.tolerance()},
 	}
@@ -86,6 +82,18 @@ func (c *Cluster) cluster() object {
 		doc["maintenance_zone"], doc["maintenance_seconds_remaining"] = c.maintenance, c.maintainedTo.Sub(c.now).Seconds()
 	}
 	return doc
+}
+
+// messages are what the cluster warns of: that the status is not complete, and for a moment after the coordinators were changed of clients.
+func (c *Cluster) messages() []any {
+	all := []any{}
+	if c.sinceRecovery() < incompleteFor || slices.ContainsFunc(c.processes, func(p *Process) bool { return !p.running && c.now.Sub(p.since) < goneAfter }) {
+		all = append(all, object{"name": "status_incomplete", "reasons": []any{object{"description": "Unknown performance state."}}})
+	}
+	if !c.coordinated.IsZero() && c.now.Sub(c.coordinated) < issuesFor {
+		all = append(all, object{"name": "client_issues", "description": "Some clients of this cluster have issues."})
+	}
+	return all
 }
 
 // performance is how far the slowest servers are behind. It is not known for as long as the status is not complete after a recovery.

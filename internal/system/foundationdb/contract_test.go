@@ -1,6 +1,7 @@
 package foundationdb_test
 
 import (
+	"context"
 	"slices"
 	"strings"
 	"testing"
@@ -152,6 +153,41 @@ func TestAnExclusionOfAnotherClientStays(t *testing.T) {
 	})
 }
 
+// Every recovery makes the status incomplete for seconds, and for longer it does not say how many copies there are. Meanwhile nothing is known of members, none leaves,
+// and the cluster is not known to stand the loss of a zone.
+func TestARecoveryMakesTheStatusIncomplete(t *testing.T) {
+	on(t, func(t *testing.T, s site) {
+		long(t, s)
+		b := newBench(t, s, 5, waits(0, 0, 0))
+		b.settled()
+		b.byHand("exclude no_wait locality_instance_id:p3")
+		incomplete, copiesUnknown := false, false
+		b.until("the status is whole again", func() bool {
+			evidence := b.observe()
+			whole := evidence.Error == "" && evidence.System["problem"] == "" && evidence.System["minReplicas"] != nil
+			incomplete = incomplete || evidence.Error == "" && evidence.System["problem"] != ""
+			for _, id := range b.ids {
+				if eviction.Judge(b.input(evidence, id)).Answer == eviction.Allowed && !whole {
+					t.Fatalf("%s may leave: %v %v", id, evidence.System, evidence.Members[id])
+				}
+				if facts := evidence.Members[id]; evidence.System["problem"] != "" && len(facts) > 0 {
+					t.Fatalf("the status is not complete, and says of %s: %v", id, facts)
+				}
+			}
+			if evidence.Error == "" && evidence.System["problem"] == "" && evidence.System["minReplicas"] == nil {
+				copiesUnknown = true
+				if lacks, _ := evidence.System["notTolerant"].(string); !strings.Contains(lacks, "how many copies of the data there are is not known yet") {
+					t.Fatalf("how many copies there are is not known, and it lacks %q", lacks)
+				}
+			}
+			return whole && evidence.Members["p3"]["excluded"] == true && (incomplete || copiesUnknown) // else it is that of before
+		})
+		if _, is := s.(simulated); is && !(incomplete && copiesUnknown) {
+			t.Errorf("the simulator's status was incomplete: %t, and without copies: %t", incomplete, copiesUnknown)
+		}
+	})
+}
+
 // FoundationDB excludes three of five without a word. Usher does not.
 func TestThreeOfFiveAreNotExcluded(t *testing.T) {
 	on(t, func(t *testing.T, s site) {
@@ -227,6 +263,7 @@ func TestADeadProcess(t *testing.T) {
 		b := newBench(t, s, 5, waits(0, 0, 20*time.Second))
 		b.settled()
 		s.kill("p5")
+		comesInTime(b)
 		b.until("it is missed", func() bool { return b.observe().Members["p5"]["reports"] == false })
 		if _, err := b.prepare("p4", foundationdb.Exclude, eviction.Job{}); err == nil {
 			t.Error("another is excluded while it may be about to come back")
@@ -261,6 +298,22 @@ func TestADeadProcess(t *testing.T) {
 			return slices.Equal(reasons(v), []string{"NotEmpty"}) && needs(v, foundationdb.Exclude)
 		})
 	})
+}
+
+// comesInTime has the status come within the time that it has by default.
+func comesInTime(b *bench) {
+	b.t.Helper()
+	ctx, cancel := context.WithTimeout(b.t.Context(), foundationdb.DefaultTimeout)
+	defer cancel()
+	began := b.site.now()
+	if _, err := b.system.Observe(ctx, b.members); err != nil {
+		b.t.Errorf("a process is freshly dead, and the status does not come: %v", err)
+	}
+	took := b.site.now().Sub(began)
+	b.t.Logf("a process is freshly dead: the status took %s", took)
+	if _, is := b.site.(simulated); is && took < 2*time.Second {
+		b.t.Errorf("the simulator's status took %s: the case is none", took)
+	}
 }
 
 // A zone that is dead under maintenance looks as if nothing were missing but for the cluster's own count.
@@ -316,8 +369,13 @@ func TestWhatFDBCLISays(t *testing.T) {
 		if out := run("exclude no_wait nonsense"); out.Failed() == nil {
 			t.Errorf("it takes nonsense: %+v", out)
 		}
-		if out := run("exclude no_wait 10.99.9.9"); out.Failed() != nil {
-			t.Errorf("it does not exclude what is not there: %+v", out)
+		if r, real := s.(realSite); real {
+			if out, err := r.FDBCLI(t.Context(), "exclude nonsense"); err != nil || !strings.Contains(out, "ERROR") {
+				t.Errorf("the exit code tells of nonsense: %v: %s", err, out)
+			}
+		}
+		if out := run("exclude no_wait 10.99.9.9"); out.Failed() != nil || !strings.Contains(out.Out+out.Err, "Missing from cluster") {
+			t.Errorf("it does not exclude what is not there, or does not say that: %+v", out)
 		}
 		if out := run("exclude"); !strings.Contains(out.Out, "10.99.9.9") {
 			t.Errorf("what is not there is not on the list: %+v", out)
