@@ -126,7 +126,7 @@ func (c *Cluster) members(since time.Duration) object {
 		if p.hidden || !p.running && c.now.Sub(p.since) >= goneAfter {
 			continue
 		}
-		doc := object{"address": p.Address, "class_type": p.Class, "class_source": "command_line", "version": p.Version, "degraded": false, "uptime_seconds": c.now.Sub(p.since).Seconds()}
+		doc := object{"address": p.Address, "class_type": p.Class, "class_source": "command_line", "version": p.Version, "uptime_seconds": c.now.Sub(p.since).Seconds()}
 		if p.running && c.now.Sub(p.since) >= localityAfter {
 			locality := object{"zoneid": p.Zone, "machineid": p.Zone, "processid": p.processID()}
 			if p.ID != "" {
