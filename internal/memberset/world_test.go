@@ -223,6 +223,7 @@ func (w *world) carryOut(a *Action) {
 		for i := range w.in.Requests {
 			w.in.Requests[i].Deleted = w.in.Requests[i].Deleted || w.in.Requests[i].UID == a.UID
 		}
+	case TryPod: // it is accepted
 	case DeletePod:
 		w.deletePod(a)
 	case EvictPod, KeepPod:

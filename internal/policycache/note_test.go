@@ -21,10 +21,14 @@ func TestWhatASetSaysOfItsMembers(t *testing.T) {
 		ObjectMeta: metav1.ObjectMeta{Namespace: "db", Name: "db", UID: "set"},
 		Status: v1alpha1.MemberSetStatus{
 			Members: []v1alpha1.SetMember{
-				{ID: "whole", State: v1alpha1.MemberWhole, Shape: v1alpha1.MemberShape{MembersPerPod: 2}}, {ID: "joining", State: v1alpha1.MemberJoining}, {ID: "joining-2", State: v1alpha1.MemberJoining},
-				{ID: "marked", State: v1alpha1.MemberWhole, Removal: removal(v1alpha1.RemovalGrowing)}, {ID: "gone", State: v1alpha1.MemberWhole, Removal: removal(v1alpha1.RemovalRemoved)},
+				{ID: "whole", State: v1alpha1.MemberWhole, Shape: v1alpha1.MemberShape{MembersPerPod: 2}},
+				{ID: "joining", State: v1alpha1.MemberJoining},
+				{ID: "joining-2", State: v1alpha1.MemberJoining},
+				{ID: "marked", State: v1alpha1.MemberWhole, Removal: removal(v1alpha1.RemovalGrowing)},
+				{ID: "gone", State: v1alpha1.MemberWhole, Removal: removal(v1alpha1.RemovalRemoved)},
 				{ID: "refilling", State: v1alpha1.MemberWhole, Removal: removal(v1alpha1.RemovalRefilling)},
-				{ID: "maintained", State: v1alpha1.MemberWhole}, {ID: "remade", State: v1alpha1.MemberWhole},
+				{ID: "maintained", State: v1alpha1.MemberWhole},
+				{ID: "remade", State: v1alpha1.MemberWhole},
 			},
 			Maintenance: &v1alpha1.ZoneMaintenance{Members: []v1alpha1.MaintainedMember{{ID: "maintained", PodUID: "maintained"}, {ID: "remade", PodUID: "before"}}},
 		},

@@ -187,12 +187,17 @@ func (s *setSite) checkGoes(id, what string, looked time.Time) {
 	if !w.isReplaced(id) && !w.erased[entry.Removal.RequestUID] && !s.began[id] {
 		w.fail("PERMIT", "%s, and no policy's status says that %s is replaced", what, id)
 	}
+	s.checkAlone(entry, what)
+	s.began[id] = true
+}
+
+// checkAlone: no other member is being removed, but for those of plain pods in the same zone, and those of which only what Kubernetes removes is left.
+func (s *setSite) checkAlone(entry *v1alpha1.SetMember, what string) {
 	for other := range s.began {
-		if other != id && s.entryOf(other) != nil && (s.sim != nil || s.entryOf(other).Zone != entry.Zone) && !s.ends(other) {
-			w.fail("SET", "%s while %s is being removed", what, other)
+		if other != entry.ID && s.entryOf(other) != nil && (s.sim != nil || s.entryOf(other).Zone != entry.Zone) && !s.ends(other) {
+			s.world.fail("SET", "%s while %s is being removed", what, other)
 		}
 	}
-	s.began[id] = true
 }
 
 // ends reports whether a member has left its system, and its pod is gone or terminates.

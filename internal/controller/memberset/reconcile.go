@@ -86,9 +86,7 @@ func (r *reconciler) carryOut(ctx context.Context, l *look, result *memberset.Re
 		answer := r.do(ctx, l, action)
 		switch answer.Code {
 		case answers.Accepted, answers.Gone: // what has become of it is looked at anew
-			if action.Kind != memberset.TryPod {
-				after = soon
-			}
+			after = min(after, follows(action))
 		case answers.Conflict: // it has changed, or is there already
 			if makes(action) {
 				refused = append(refused, memberset.Taken(action, l.set))
@@ -167,6 +165,14 @@ func (r *reconciler) do(ctx context.Context, l *look, a *memberset.Action) answe
 // makes reports whether an action makes an object that is looked for by the set's label.
 func makes(a *memberset.Action) bool {
 	return a.Kind == memberset.MakePod || a.Kind == memberset.MakeClaim || a.Kind == memberset.MakeService
+}
+
+// follows is when to look again after an action that was accepted.
+func follows(a *memberset.Action) time.Duration {
+	if a.Kind == memberset.TryPod { // it has changed nothing
+		return unwatched
+	}
+	return soon
 }
 
 // try says whether the apiserver would accept a pod in the place of that of its name.

@@ -141,7 +141,7 @@ func TestCoordinatorsThatAreAboutToLeave(t *testing.T) {
 			v := &view{Status: &status.Status{}}
 			v.Cluster.Processes = map[string]*status.Process{}
 			of := map[string][]*status.Process{}
-			for _, n := range strings.Split("12345", "") {
+			for n := range strings.SplitSeq("12345", "") {
 				p := &status.Process{
 					Address: "10.0.0." + n + ":4500", Class: "storage", Locality: map[string]string{"zoneid": "z" + n},
 					Excluded: new(strings.Contains(test.excluded, n)), UnderMaintenance: strings.Contains(test.maintained, n),

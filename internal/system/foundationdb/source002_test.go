@@ -79,7 +79,7 @@ var source002 = []struct {
 			t.Error("the pod of p5 may go, and its zone is not under maintenance")
 		}
 	}},
-	{"50", "The Technical Design: Exclude Processes has more details on the steps and saftey checks performed by the operator before excluding processes.", func(t *testing.T) {
+	{"50", "The Technical Design: Exclude Processes has more details on the steps and saftey checks performed by the operator before excluding processes.", func(t *testing.T) { //nolint:misspell // as the source has it
 		t.Helper()
 		for _, check := range safetyChecks {
 			t.Run(check.name, func(t *testing.T) {
