@@ -70,7 +70,7 @@ func TestBadUsage(t *testing.T) {
 		{"missing kubeconfig", []string{"drain", "a", "--kubeconfig=/does/not/exist"}, "reading the kubeconfig: stat /does/not/exist"},
 		{"kubeconfig that is none", []string{"drain", "a", "--kubeconfig=" + notYAML}, "reading the kubeconfig: error loading config file"},
 		{"nothing listens", []string{"drain", "a", "--server=http://127.0.0.1:1"}, "reaching the apiserver at http://127.0.0.1:1"},
-		{"missing dump", []string{"plan", "a", "-f", "/does/not/exist"}, "reading the dump: open /does/not/exist"},
+		{"missing dump", []string{"plan", "a", "-f", "/does/not/exist"}, "open /does/not/exist: no such file or directory"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
