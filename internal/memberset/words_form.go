@@ -74,6 +74,6 @@ func notFormed(set string) Blocker {
 func forming(id, why string) Blocker {
 	return Blocker{
 		Reason: SystemNotFormed, Message: fmt.Sprintf("member %s runs, and the first members have not formed their system yet: %s", id, cmp.Or(why, "not all are on its list")),
-		Remedy: "see the logs of the pods",
+		Remedy: "do what that says; where it says nothing of a cause, see the logs of the pods",
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -107,9 +108,10 @@ func (h *house) setSaysWhichProgramIsMissing(t *testing.T) {
 			Redundancy: v1alpha1.RedundancyDouble,
 		}}
 		s.FaultDomainKey = corev1.LabelHostname
+		s.Evidence = v1alpha1.EvidenceLimits{Timeout: metav1.Duration{Duration: 20 * time.Second}, MaxAge: metav1.Duration{Duration: 30 * time.Second}}
 	})
 	pods := h.lab.WaitReady(t, ns, map[string]string{"app": "kv"}, 3)
-	missing := "the manager runs without fdbcli: give it the program's path with --fdbcli"
+	missing := "the manager runs without fdbcli: usher install --fdbcli-image gives it that program (or --fdbcli its path)"
 	h.waitSetSays(t, ns, set.Name, "SystemNotFormed", missing, "")
 	h.scaleSet(t, set, 1)
 	h.waitSetSays(t, ns, set.Name, "SystemNotFormed", "fewer members are asked for than form the system", "set the replicas back")

@@ -35,7 +35,7 @@ func TestASetWithoutFDBCLI(t *testing.T) {
 		version string
 		says    string
 	}{
-		"none is given":      {func(*fdbsim.Cluster) foundationdb.CLI { return foundationdb.Program("") }, "", "the manager runs without fdbcli: give it the program's path with --fdbcli"},
+		"none is given":      {func(*fdbsim.Cluster) foundationdb.CLI { return foundationdb.Program("") }, "", "the manager runs without fdbcli: usher install --fdbcli-image gives it that program (or --fdbcli its path)"},
 		"it is not there":    {func(*fdbsim.Cluster) foundationdb.CLI { return foundationdb.Program("/nowhere/fdbcli") }, "", "running fdbcli: "},
 		"of another version": {func(c *fdbsim.Cluster) foundationdb.CLI { return c }, "7.1.57", "the manager's fdbcli is of version 7.3.79, and the cluster runs 7.1.57"},
 		"it gets no answer":  {func(c *fdbsim.Cluster) foundationdb.CLI { return unreachable{c} }, "", "fdbcli has not ended"},

@@ -137,7 +137,7 @@ func seconds(ctx context.Context) string {
 
 func (p program) run(ctx context.Context, dir string, args ...string) (Output, error) {
 	if p.path == "" {
-		return Output{}, errors.New("the manager runs without fdbcli: give it the program's path with --fdbcli")
+		return Output{}, errors.New("the manager runs without fdbcli: usher install --fdbcli-image gives it that program (or --fdbcli its path)")
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)

@@ -67,7 +67,7 @@ func TestRunsOfFDBCLI(t *testing.T) {
 	if _, err := (program{path: "/nowhere/fdbcli"}).Run(t.Context(), "", "status"); err == nil || !strings.Contains(err.Error(), "running fdbcli: ") {
 		t.Errorf("a program that is not there: %v", err)
 	}
-	if _, err := (program{}).Run(t.Context(), "", "status"); err == nil || !strings.Contains(err.Error(), "give it the program's path with --fdbcli") {
+	if _, err := (program{}).Run(t.Context(), "", "status"); err == nil || !strings.Contains(err.Error(), "usher install --fdbcli-image gives it that program") {
 		t.Errorf("no program: %v", err)
 	}
 }
