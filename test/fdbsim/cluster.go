@@ -1,6 +1,7 @@
 package fdbsim
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"sync"
@@ -34,7 +35,9 @@ type Process struct {
 	ID, Zone, Class, Address string // ID is its instance_id; "": it has none
 	Version                  string
 
-	disk    int // changes when it is lost
+	first   string // the address at which it ran first, by which it is known
+	file    string // the cluster file that it has taken; "": it was made with the cluster
+	disk    int    // changes when it is lost
 	running bool
 	since   time.Time // of running, or of not running
 	missed  time.Time // when its end was noticed: the end of its zone's maintenance is, too
@@ -57,6 +60,7 @@ type Cluster struct {
 	exclusions   []string
 	coordinators []string  // addresses
 	coordinated  time.Time // when they were changed last
+	name         string    // of the cluster in its file, DESCRIPTION:ID
 	clusterID    int
 	former       []string // connection strings that lead to the present coordinators
 	generation   int
@@ -70,6 +74,7 @@ type Cluster struct {
 	loses, mute  bool
 	refuses      bool
 	unformed     bool // no database was made
+	joined       bool // its processes have joined it by a cluster file; those of other classes than storage keep no data, and it needs all of its logs
 }
 
 var redundancy = map[int]string{1: "single", 2: "double", 3: "triple"}
@@ -88,7 +93,7 @@ func New(n, copies int) *Cluster {
 
 // NewUnformed makes the same processes, which have just begun, and no database.
 func NewUnformed(n, copies int) *Cluster {
-	c := &Cluster{now: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), copies: copies, generation: 2}
+	c := &Cluster{now: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), copies: copies, generation: 2, name: "sim:id0"}
 	for i := 1; i <= n; i++ {
 		c.processes = append(c.processes, &Process{
 			ID: fmt.Sprintf("p%d", i), Zone: fmt.Sprintf("z%d", i), Class: "unset", Version: version, Address: fmt.Sprintf("10.0.0.%d:4500", 10+i),
@@ -104,11 +109,15 @@ func NewUnformed(n, copies int) *Cluster {
 
 // form makes the database.
 func (c *Cluster) form() {
-	n := len(c.processes)
+	of := slices.DeleteFunc(slices.Clone(c.processes), func(p *Process) bool { return !c.stores(p) })
+	n := len(of)
 	for i := range 2 * n {
 		s := &shard{on: map[string]int{}, order: i}
-		for k := range c.copies {
-			s.on[c.processes[(i+k)%n].key()] = 1
+		var zones []string
+		for k := range n {
+			if p := of[(i+k)%n]; len(zones) < c.copies && p.running && !slices.Contains(zones, p.Zone) {
+				s.on[p.key()], zones = p.disk, append(zones, p.Zone)
+			}
 		}
 		c.shards = append(c.shards, s)
 	}
@@ -116,8 +125,11 @@ func (c *Cluster) form() {
 	c.recover()
 }
 
+// stores reports whether a process may keep data.
+func (c *Cluster) stores(p *Process) bool { return !c.joined || p.Class == storageClass }
+
 // key is what the simulator knows a process by.
-func (p *Process) key() string { return p.Address }
+func (p *Process) key() string { return cmp.Or(p.first, p.Address) }
 
 // Now is the cluster's time.
 func (c *Cluster) Now() time.Time {
@@ -144,6 +156,9 @@ func (c *Cluster) tick() {
 	c.ticks++
 	if c.maintenance != "" && !c.now.Before(c.maintainedTo) {
 		c.setMaintenance("")
+	}
+	if c.joined && !c.unformed && len(c.logs) < c.copies && c.sinceRecovery() >= rolesAfter { // it goes on to recover
+		c.recover()
 	}
 	if c.sinceRecovery() >= fullyAfter && c.settled() {
 		c.old = nil
@@ -214,7 +229,7 @@ func (c *Cluster) Find(id string) *Process {
 }
 
 func (c *Cluster) find(id string) *Process {
-	at := slices.IndexFunc(c.processes, func(p *Process) bool { return p.ID == id || p.key() == id })
+	at := slices.IndexFunc(c.processes, func(p *Process) bool { return p.ID == id || p.Address == id })
 	if at < 0 {
 		return nil
 	}

@@ -21,7 +21,7 @@ func (c *Cluster) ClusterFile() string {
 }
 
 func (c *Cluster) connection() string {
-	return fmt.Sprintf("sim:id%d@%s\n", c.clusterID, strings.Join(c.coordinators, ","))
+	return c.name + "@" + strings.Join(c.coordinators, ",") + "\n"
 }
 
 // Version implements foundationdb.CLI.
@@ -40,11 +40,14 @@ func (c *Cluster) Run(ctx context.Context, file, command string) (foundationdb.O
 	if file != c.connection() && !slices.Contains(c.former, file) {
 		return foundationdb.Output{}, errors.New("fdbcli has not ended: no coordinator of this cluster file answers")
 	}
+	words := strings.Fields(command)
+	if c.joined && words[0] != "status" && !c.quorum() {
+		return foundationdb.Output{}, fmt.Errorf("fdbcli has not ended: %w", context.DeadlineExceeded)
+	}
 	out := foundationdb.Output{ClusterFile: file}
 	if file != c.connection() {
 		out.ClusterFile = "# DO NOT EDIT!\n# This file is auto-generated, it is not to be edited by hand\n" + c.connection()
 	}
-	words := strings.Fields(command)
 	switch words[0] {
 	case "status":
 		out.Out = c.document()
@@ -217,6 +220,8 @@ func (c *Cluster) coordinate(out *foundationdb.Output, words []string) {
 	c.former = append(c.former, c.connection())
 	c.clusterID++
 	c.coordinated = c.now
+	description, _, _ := strings.Cut(c.name, ":")
+	c.name = fmt.Sprintf("%s:id%d", description, c.clusterID)
 	c.coordinators = slices.Clone(words)
 	c.recover()
 	out.Out = "Coordination state changed\n"

@@ -111,7 +111,7 @@ func (c *Cluster) target(s *shard) *Process {
 	}
 	var best *Process
 	for _, p := range c.processes {
-		if p.running && !c.excluded(p) && !slices.Contains(zones, p.Zone) && (best == nil || c.stored(p) < c.stored(best)) {
+		if p.running && c.stores(p) && !c.excluded(p) && !slices.Contains(zones, p.Zone) && (best == nil || c.stored(p) < c.stored(best)) {
 			best = p
 		}
 	}

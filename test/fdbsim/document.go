@@ -23,16 +23,10 @@ func (c *Cluster) document() string {
 
 func (c *Cluster) client() object {
 	var all []any
-	reachable := 0
 	for _, address := range c.coordinators {
-		p := c.find(address)
-		answers := p != nil && p.running
-		if answers {
-			reachable++
-		}
-		all = append(all, object{"address": address, "protocol": "0fdb00b073000000", "reachable": answers})
+		all = append(all, object{"address": address, "protocol": "0fdb00b073000000", "reachable": c.answers(address)})
 	}
-	quorum := reachable > len(c.coordinators)/2
+	quorum := c.quorum()
 	available := quorum && !c.unformed && c.sinceRecovery() >= time.Second
 	messages := []any{}
 	if !quorum {
@@ -43,6 +37,23 @@ func (c *Cluster) client() object {
 		"database_status": object{"available": available, "healthy": available && c.sinceRecovery() >= incompleteFor},
 		"messages":        messages, "timestamp": c.now.Unix(),
 	}
+}
+
+// answers reports whether a coordinator does at an address.
+func (c *Cluster) answers(address string) bool {
+	p := c.find(address)
+	return p != nil && p.running
+}
+
+// quorum reports whether more than half of the coordinators answer.
+func (c *Cluster) quorum() bool {
+	reachable := 0
+	for _, address := range c.coordinators {
+		if c.answers(address) {
+			reachable++
+		}
+	}
+	return reachable > len(c.coordinators)/2
 }
 
 func (c *Cluster) cluster() object {
@@ -144,7 +155,7 @@ func (c *Cluster) members(since time.Duration) object {
 }
 
 func (p *Process) processID() string {
-	return fmt.Sprintf("%s-%d", strings.ReplaceAll(p.Address, ":", "-"), p.disk)
+	return fmt.Sprintf("%s-%d", strings.ReplaceAll(p.key(), ":", "-"), p.disk)
 }
 
 // roles leaves out storage while the database recovers, of processes that are full of data as well.

@@ -7,7 +7,7 @@ func (c *Cluster) Lost() (n int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, s := range c.shards {
-		if c.disks(s, "") == 0 {
+		if c.disks(s) == 0 {
 			n++
 		}
 	}
@@ -26,26 +26,26 @@ func (c *Cluster) Thin() (n int) {
 	return n
 }
 
-// disks counts the copies of a shard that are on a disk, whether its process runs or not, without one process.
-func (c *Cluster) disks(s *shard, without string) (n int) {
+// disks counts the copies of a shard that are on a disk, whether its process runs or not, without some processes.
+func (c *Cluster) disks(s *shard, without ...string) (n int) {
 	for _, p := range c.processes {
-		if disk, has := s.on[p.key()]; has && disk == p.disk && p.ID != without {
+		if disk, has := s.on[p.key()]; has && disk == p.disk && !slices.Contains(without, p.ID) {
 			n++
 		}
 	}
 	return n
 }
 
-// WouldLose says what of the database has fewer copies than it is to have if a process is lost with its disk; "": nothing.
-func (c *Cluster) WouldLose(id string) string {
+// WouldLose says what of the database has fewer copies than it is to have if a process is lost with its disk, beside others; "": nothing.
+func (c *Cluster) WouldLose(id string, away ...string) string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	p := c.find(id)
-	if p == nil {
+	if p == nil || c.unformed {
 		return ""
 	}
 	for _, s := range c.shards {
-		if disk, has := s.on[p.key()]; has && disk == p.disk && c.disks(s, id) < c.copies {
+		if disk, has := s.on[p.key()]; has && disk == p.disk && c.disks(s, append(away, id)...) < c.copies {
 			return "a shard has fewer copies"
 		}
 	}

@@ -41,6 +41,8 @@ func newObject(k kind) client.Object {
 		return &corev1.Service{}
 	case claims:
 		return &corev1.PersistentVolumeClaim{}
+	case configMaps:
+		return &corev1.ConfigMap{}
 	case volumes:
 		return &corev1.PersistentVolume{}
 	case fences:

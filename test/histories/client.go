@@ -39,7 +39,7 @@ func (c *connection) Create(ctx context.Context, object client.Object, options .
 		return c.try(ctx, object)
 	}
 	c.replica.checkRepair(object)
-	if k := kindOf(object); k == services || k == claims { // which are not watched
+	if k := kindOf(object); k == services || k == claims || k == configMaps { // which are not watched
 		ctx = context.WithValue(ctx, unwokenKey, false)
 	}
 	return c.write(ctx, "create", whole, object, func() error {

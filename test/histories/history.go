@@ -38,12 +38,17 @@ type Result struct {
 // Run makes a history from a seed. It must be called in a testing/synctest bubble that has just begun.
 func Run(seed uint64) Result { return RunWithout(seed) }
 
+// RunFoundationDB makes a history whose set, if the seed's is about one, is of FoundationDB.
+func RunFoundationDB(seed uint64) Result { return run(seed, true, nil) }
+
 // RunWithout makes a history in which watches, named as by Watches, are missing.
-func RunWithout(seed uint64, watches ...string) Result {
+func RunWithout(seed uint64, watches ...string) Result { return run(seed, false, watches) }
+
+func run(seed uint64, foundationDB bool, watches []string) Result {
 	time.Sleep(time.Until(epoch))
 	ctx, cancel := context.WithCancel(context.Background())
 	w := newWorld(ctx, seed)
-	w.without = watches
+	w.without, w.foundationDB = watches, foundationDB
 	w.drawTheme(watches)
 	if len(watches) > 0 {
 		w.provoke(watches)

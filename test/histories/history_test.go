@@ -21,12 +21,19 @@ var (
 	first          = flag.Uint64("first", 1, "the seed of the first")
 	withoutWatches = flag.Bool("watches", false, "see that histories show each missing watch")
 	onlySets       = flag.Bool("sets", false, "make only those histories that are about MemberSets")
+	onlyFDB        = flag.Bool("foundationdb", false, "make only those histories that are about MemberSets, which are of FoundationDB")
 	seed           = flag.Uint64("seed", 0, "make the history of this seed only, and show it")
 )
 
 func play(t *testing.T, seed uint64) (result Result) {
 	t.Helper()
-	synctest.Test(t, func(*testing.T) { result = Run(seed) })
+	synctest.Test(t, func(*testing.T) {
+		if *onlyFDB {
+			result = RunFoundationDB(seed)
+			return
+		}
+		result = Run(seed)
+	})
 	return result
 }
 
@@ -39,7 +46,7 @@ func TestHistories(t *testing.T) {
 		return
 	}
 	for s := *first; s < *first+uint64(*histories); s++ {
-		if *onlySets && !aboutSet(s) {
+		if (*onlySets || *onlyFDB) && !aboutSet(s) {
 			continue
 		}
 		report(t, play(t, s), 25)

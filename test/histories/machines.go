@@ -144,7 +144,7 @@ func (w *world) goesByNode(pod string) bool {
 	case *httpSite:
 		return site.floor && w.roleOf(pod) == "router"
 	case *setSite:
-		return site.sim == nil
+		return site.isPlain()
 	}
 	return false
 }

@@ -52,7 +52,10 @@ func (p *person) rest(least, most int) bool {
 func (p *person) some() string {
 	all := p.world.site.members()
 	if focus := p.world.focus; p.dice.IntN(3) > 0 {
-		all = slices.DeleteFunc(slices.Clone(all), func(m planned) bool { return m.role != focus })
+		of := slices.DeleteFunc(slices.Clone(all), func(m planned) bool { return m.role != focus })
+		if len(of) > 0 { // before a set has its members there are none of some roles
+			all = of
+		}
 	}
 	return all[p.dice.IntN(len(all))].pod
 }

@@ -196,6 +196,8 @@ func addressee(spec *v1alpha1.System) string {
 		return spec.Etcd.Endpoints[0]
 	case spec.ArangoDB != nil:
 		return spec.ArangoDB.JWT.Name
+	case spec.FoundationDB != nil:
+		return spec.FoundationDB.ClusterFile.ConfigMap.Name
 	}
 	return ""
 }

@@ -73,7 +73,7 @@ func (w *world) requestReplacement(name, pod string) {
 		Member: v1alpha1.ReplacementMember{Role: w.roleOf(pod), ID: pod},
 	}
 	if set := w.set(); set != nil {
-		request.Spec.Member.Role = set.Spec.Groups[0].Role
+		request.Spec.Member.Role = w.setSite().groupOf(set, pod).Role
 	}
 	if err := w.store.create(request); err != nil {
 		w.fail("SIMULATOR", "requesting a replacement: %v", err)

@@ -95,7 +95,7 @@ func (r *replica) assemble() error {
 	}
 	policies := policycache.New(r.cache, r.kind, roles)
 	policies.Compile, policies.Changed = compile, r.changed
-	observer := policycache.NewObserver(policycache.ObserverConfig{Kind: r.kind, Secret: r.secret, Workloads: r.workloads, Now: r.now, Log: slog.New(failOnError{r})})
+	observer := policycache.NewObserver(policycache.ObserverConfig{Kind: r.kind, Secret: r.secret, ConfigMap: r.configMap, Workloads: r.workloads, Now: r.now, Log: slog.New(failOnError{r})})
 	connection := &connection{replica: r}
 	r.act = &act.Governed{
 		Client: connection, Writer: &act.Writer{Client: clientset}, Policies: policies, Observer: observer,

@@ -67,18 +67,20 @@ func (s *setSite) wrote(after *v1alpha1.MemberSet, looked time.Time) {
 // succeed notes of a member that was written down which one it is the successor of: of several, each is that of one. One that has joined by
 // the same write may have been that successor.
 func (s *setSite) succeed(after *v1alpha1.MemberSet, fresh map[string]bool, looked time.Time) {
-	joins := map[string]bool{}
+	joins := map[string]int{} // by role
+	joined := map[string]bool{}
 	members := after.Status.Members
 	if s.last != nil {
 		members = slices.Concat(members, s.last.Status.Members)
 	}
 	for i := range members {
-		if members[i].State == v1alpha1.MemberJoining {
-			joins[members[i].ID] = true
+		if id := members[i].ID; members[i].State == v1alpha1.MemberJoining && !joined[id] {
+			joined[id] = true
+			joins[s.roleOfID(id)]++
 		}
 	}
 	for id := range fresh {
-		if nodes := s.predecessors(looked); len(joins) == 1 && len(nodes) == 1 {
+		if nodes := s.predecessors(s.roleOfID(id), looked); joins[s.roleOfID(id)] == 1 && len(nodes) == 1 {
 			s.avoid[id] = nodes
 		}
 	}
@@ -111,9 +113,9 @@ func (s *setSite) keep(set *v1alpha1.MemberSet) {
 	}
 }
 
-// predecessors are the nodes of members for whose replacement a request stood when Usher began to look, where the set has seen the pods there: between two looks one
+// predecessors are the nodes of members of a role for whose replacement a request stood when Usher began to look, where the set has seen the pods there: between two looks one
 // can come to a node and be gone. Where one was made or has gone since it is not known whether Usher has seen it: then there are none.
-func (s *setSite) predecessors(looked time.Time) []string {
+func (s *setSite) predecessors(role string, looked time.Time) []string {
 	if slices.ContainsFunc(s.world.store.events[replaces], func(e event) bool { return e.after == nil && !e.gone.Before(looked) }) {
 		return nil
 	}
@@ -122,7 +124,7 @@ func (s *setSite) predecessors(looked time.Time) []string {
 		id := q.Spec.Member.ID
 		known := s.entryOf(id)
 		switch {
-		case known == nil || q.Status.Over():
+		case known == nil || q.Status.Over() || s.roleOfID(id) != role:
 		case !q.CreationTimestamp.Time.Before(looked.Truncate(time.Second)) || q.DeletionTimestamp != nil || known.Node == "" || known.Node != s.was[id]:
 			return nil
 		default:
@@ -142,7 +144,8 @@ func (s *setSite) checkBound(pod *corev1.Pod, m *machine) {
 
 // hasJoined reports whether a member has ever done its work.
 func (s *setSite) hasJoined(id string) bool {
-	if works := s.sim != nil && s.sim.Votes(id) && s.sim.Ran(id) || s.sim == nil && s.served[id]; works && s.whole[id].IsZero() {
+	works := s.isPlain() && s.served[id] || s.fdb != nil && s.fdb.Works(id) || s.sim != nil && s.sim.Votes(id) && s.sim.Ran(id)
+	if works && s.whole[id].IsZero() {
 		s.whole[id] = time.Now()
 	}
 	return !s.whole[id].IsZero()
@@ -224,14 +227,14 @@ func (s *setSite) checkPodGoes(r *removal, pod *corev1.Pod) {
 }
 
 // madeAnew reports whether the set deletes the pod of a member that has not done its work yet by what it knows, which it makes of another template. Before it knows that
-// its members have formed their system it knows that of none, and leaves those alone whose pods are Ready.
+// its members have formed their system it knows that of none, and leaves those alone whose pods are Ready, but for those that form theirs only once they are asked to.
 func (s *setSite) madeAnew(r *removal, pod *corev1.Pod) bool {
 	entry := s.entryOf(pod.Name)
 	if r.user != self || !r.delete || entry == nil || entry.Removal != nil {
 		return false
 	}
 	if s.formed.IsZero() || !s.formed.Before(r.looked) {
-		return !isReady(pod)
+		return !isReady(pod) || s.fdb != nil && s.world.set().Status.FormRequestTime == nil
 	}
 	return s.sim == nil && entry.State == v1alpha1.MemberJoining || !s.hasJoined(pod.Name) || !s.whole[pod.Name].Before(r.looked)
 }
@@ -242,6 +245,9 @@ func (s *setSite) checkClaimGoes(claim *corev1.PersistentVolumeClaim, looked tim
 	s.checkGoes(id, "claim "+claim.Name+" is deleted", looked)
 	if w.processRuns(id) {
 		w.fail("SET", "claim %s is deleted, and a process of %s runs", claim.Name, id)
+	}
+	if s.fdb != nil && s.fdb.Serving() && s.fdb.LastCopy(id) {
+		w.fail("SAFETY", "claim %s is deleted, and what is on its volume is on no other", claim.Name)
 	}
 	volume, _ := w.store.get(volumes, volumeKey(claim)).(*corev1.PersistentVolume)
 	if volume != nil && !s.keeps.IsZero() && s.keeps.Before(looked) && volume.Spec.PersistentVolumeReclaimPolicy != corev1.PersistentVolumeReclaimRetain {
@@ -272,17 +278,22 @@ func (s *setSite) checkExpelled(id string, looked time.Time) {
 	w.safety.excused = w.safety.excused || why != ""
 }
 
-// begin starts the process of a member of etcd with the disk that it has. With an empty one it does what it is given: one that has had another must not.
+// begin starts the process of a member of etcd or FoundationDB with the disk that it has. With an empty one it does what it is given: one that has had another must not.
 func (s *setSite) begin(id string) {
 	w, disk := s.world, s.diskOf(id)
 	known, ran := s.data[id]
 	s.data[id] = disk
 	switch {
+	case s.fdb != nil && (!ran || known == disk):
+		s.up[id], s.waits[id] = true, time.Now()
+		s.takeFile(id)
+		return
 	case ran && known == disk:
 		s.sim.Start(id)
 		return
 	case ran:
 		w.fail("SET", "%s begins with an empty disk, and has begun with another", id)
+		return
 	}
 	if env(w.store.pod(id), "ETCD_INITIAL_CLUSTER_STATE") != "new" {
 		s.sim.Start(id)
@@ -340,7 +351,7 @@ func (w *world) checkSet() {
 	if s == nil || w.failed() {
 		return
 	}
-	for range 20 {
+	for range s.patience() {
 		if set := w.set(); set == nil || rests(set) || w.failed() {
 			break
 		}
@@ -356,13 +367,30 @@ func (w *world) checkSet() {
 	}
 	said, _ := json.Marshal(set.Status) //nolint:errchkjson // it was read from JSON
 	w.note("set: %s", said)
-	lost := s.rewrote || w.safety.excused || s.sim != nil && !s.sim.Serving()
+	lost := s.rewrote || s.gaveUp()
 	switch {
 	case !rests(set) && len(set.Status.Blockers) == 0:
 		w.fail("LIVENESS", "the set is not Ready, and says nothing that it waits for")
 	case !rests(set) && !lost:
 		w.fail("LIVENESS", "the set is not Ready, and its system serves: %+v", set.Status.Blockers)
 	}
+}
+
+// patience is for how many half minutes a set may make up for what has happened: one of FoundationDB waits for minutes for what is missing.
+func (s *setSite) patience() int {
+	if s.fdb != nil {
+		return 60
+	}
+	return 20
+}
+
+// gaveUp reports whether people have to bring the system of a set back. A process of FoundationDB that is away cannot be missed as a rule, and comes back with what
+// it has.
+func (s *setSite) gaveUp() bool {
+	if s.fdb != nil {
+		return s.ruined || !s.fdb.Serving()
+	}
+	return s.world.safety.excused || s.sim != nil && !s.sim.Serving()
 }
 
 // reworded reports whether a patch of a set's status says of what it waits for only in other words, as the scheduler does, whose words are not watched: a set that rests is

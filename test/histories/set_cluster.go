@@ -48,7 +48,7 @@ func (s *setSite) accept(object client.Object) {
 			grace = 0
 		}
 		o.Spec.TerminationGracePeriodSeconds, o.Status.Phase = &grace, corev1.PodPending
-		if policy := s.world.labelOf(planned{pod: o.Name, role: s.role()}); policy != "" && s.world.within(99*time.Second) >= time.Duration(s.world.odds.unlabelled)*time.Second {
+		if policy := s.world.labelOf(planned{pod: o.Name, role: s.roleOfID(o.Name)}); policy != "" && s.world.within(99*time.Second) >= time.Duration(s.world.odds.unlabelled)*time.Second {
 			o.Labels[v1alpha1.PolicyLabel] = policy
 			o.Spec.Tolerations = []corev1.Toleration{{Operator: corev1.TolerationOpExists}}
 		}
@@ -95,6 +95,9 @@ func (s *setSite) protected(id string) func() {
 			s.checkVolumeGoes(volume)
 			w.store.drop(volumes, client.ObjectKeyFromObject(volume))
 		}
+		if s.fdb != nil { // what is on a volume that stays is found by nothing any more
+			s.fdb.Wipe(id)
+		}
 	}
 }
 
@@ -119,9 +122,9 @@ func (s *setSite) schedule(pod *corev1.Pod) func() {
 	}
 }
 
-// choose draws a machine: mostly one with the fewest pods.
+// choose draws a machine: mostly one with the fewest pods, and always such a one where the members are spread as those of FoundationDB have to be.
 func (s *setSite) choose(fit []*machine) *machine {
-	if s.world.dice.IntN(3) == 0 {
+	if s.fdb == nil && s.world.dice.IntN(3) == 0 {
 		return fit[s.world.dice.IntN(len(fit))]
 	}
 	return slices.MinFunc(fit, func(a, b *machine) int { return len(s.on(a)) - len(s.on(b)) })
@@ -180,6 +183,9 @@ func (s *setSite) bind(pod *corev1.Pod, m *machine) {
 	}
 	bound := duplicate(pod)
 	bound.Spec.NodeName, bound.Status.Conditions = m.node, nil
+	if s.fdb != nil {
+		bound.Status.PodIP = s.address()
+	}
 	w.machines[pod.Name] = m
 	w.note("scheduler: binds %s (%s) to %s", pod.Name, pod.UID, m.node)
 	s.checkBound(pod, m)

@@ -159,9 +159,14 @@ func (s *setSite) destroy() {
 		return
 	}
 	w.note("machine: %s is destroyed", w.machines[id].node)
-	w.safety.excused = w.safety.excused || s.lastCopy(w.machines[id])
+	s.ruined = s.ruined || s.lastCopy(w.machines[id])
+	w.safety.excused = w.safety.excused || s.ruined
 	w.machines[id].destroyed = true
 	for _, member := range s.disksOn(w.machines[id]) {
+		if s.fdb != nil {
+			s.fdb.Wipe(member)
+			continue
+		}
 		s.sim.Wipe(member)
 	}
 	w.safety.changed(w, accident, w.machines[id].node+" is destroyed")
@@ -170,7 +175,7 @@ func (s *setSite) destroy() {
 	}
 }
 
-// disksOn are the members of etcd whose disks are on a machine.
+// disksOn are the members of etcd or FoundationDB whose disks are on a machine.
 func (s *setSite) disksOn(m *machine) []string {
 	var all []string
 	for id, disk := range s.data {
@@ -184,6 +189,9 @@ func (s *setSite) disksOn(m *machine) []string {
 
 // lastCopy reports whether what is on the disks of a machine cannot be missed.
 func (s *setSite) lastCopy(m *machine) bool {
+	if s.fdb != nil {
+		return s.fdb.LastCopy(s.disksOn(m)...)
+	}
 	return slices.ContainsFunc(s.disksOn(m), func(id string) bool {
 		lose, _ := s.sim.WouldLoseWithDisk(id)
 		return lose
@@ -206,6 +214,9 @@ func (s *setSite) calm() {
 		if s.sim == nil { // the role has one stay while another's pod is made anew
 			g.Replicas = new(max(*g.Replicas, 2))
 		}
+		if s.fdb != nil {
+			s.enlarge(spec)
+		}
 		if s.sim != nil && *g.Replicas <= 1 || w.set().Status.Formed == nil {
 			g.Replicas = new(max(*g.Replicas, 3))
 		}
@@ -220,7 +231,7 @@ func (s *setSite) withdrawOthers() {
 		return
 	}
 	for _, q := range list[*v1alpha1.ReplacementRequest](s.world.store, replaces) {
-		if q.Spec.Member.Role != set.Spec.Groups[0].Role && !q.Status.Over() {
+		if q.Spec.Member.Role != s.groupOf(set, q.Spec.Member.ID).Role && !q.Status.Over() {
 			s.world.note("owner: deletes request %s for a member of role %s", q.Name, q.Spec.Member.Role)
 			s.world.store.remove(q)
 		}

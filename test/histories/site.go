@@ -66,7 +66,11 @@ func (r *replica) kind(spec *v1alpha1.System) (system.Kind, bool) {
 		if resizable, ok := opened.(system.Resizable); ok && r.world.setSite() != nil {
 			return shortResizable{short, resizable}, err
 		}
-		if listed, ok := opened.(system.Membership); ok {
+		listed, ok := opened.(system.Membership)
+		if emptied, empties := opened.(system.Emptying); empties && r.world.setSite() != nil {
+			return shortEmptying{shortMembership{short, listed}, emptied}, err
+		}
+		if ok {
 			return shortMembership{short, listed}, err
 		}
 		return short, err
@@ -128,6 +132,66 @@ func (h shortResizable) Expel(ctx context.Context, entry *v1alpha1.MemberRegistr
 	ctx, cancel := sooner(context.WithValue(ctx, stepKey, taskOf(ctx)))
 	defer cancel()
 	return h.list.Expel(ctx, entry)
+}
+
+// shortEmptying is one whose members a MemberSet runs and are emptied before they go.
+type shortEmptying struct {
+	shortMembership
+	contents system.Emptying
+}
+
+// Resume implements system.Resumer.
+func (h shortEmptying) Resume(before system.System) {
+	former, is := before.(shortEmptying)
+	if resumer, resumes := h.System.(system.Resumer); is && resumes {
+		resumer.Resume(former.System)
+	}
+}
+
+func named(ctx context.Context) (context.Context, context.CancelFunc) {
+	return sooner(context.WithValue(ctx, stepKey, taskOf(ctx)))
+}
+
+func (h shortEmptying) Contents(ctx context.Context, members []system.Member) (memberset.Listing, error) {
+	ctx, cancel := named(ctx)
+	defer cancel()
+	return h.contents.Contents(ctx, members)
+}
+
+func (h shortEmptying) Form(ctx context.Context, members []system.Member) (missing string, err error) {
+	ctx, cancel := named(ctx)
+	defer cancel()
+	return h.contents.Form(ctx, members)
+}
+
+func (h shortEmptying) Lead(ctx context.Context) (missing string, err error) {
+	ctx, cancel := named(ctx)
+	defer cancel()
+	return h.contents.Lead(ctx)
+}
+
+func (h shortEmptying) Empty(ctx context.Context, member system.Member) (missing string, err error) {
+	ctx, cancel := named(ctx)
+	defer cancel()
+	return h.contents.Empty(ctx, member)
+}
+
+func (h shortEmptying) Refill(ctx context.Context, member system.Member) (missing string, err error) {
+	ctx, cancel := named(ctx)
+	defer cancel()
+	return h.contents.Refill(ctx, member)
+}
+
+func (h shortEmptying) Maintain(ctx context.Context, zone string, timeout time.Duration) (missing string, err error) {
+	ctx, cancel := named(ctx)
+	defer cancel()
+	return h.contents.Maintain(ctx, zone, timeout)
+}
+
+func (h shortEmptying) EndMaintenance(ctx context.Context, zone string) (missing string, err error) {
+	ctx, cancel := named(ctx)
+	defer cancel()
+	return h.contents.EndMaintenance(ctx, zone)
 }
 
 const moment = 50 * time.Millisecond

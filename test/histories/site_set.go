@@ -17,15 +17,18 @@ import (
 	"usher.sh/usher/internal/memberset"
 	"usher.sh/usher/internal/system"
 	"usher.sh/usher/internal/system/etcd"
+	"usher.sh/usher/internal/system/foundationdb"
 	"usher.sh/usher/test/etcdsim"
+	"usher.sh/usher/test/fdbsim"
 )
 
 // setSite is a system whose members a MemberSet runs: no pod is there but those that Usher makes. The set has the name of firstPolicy, which Usher makes too.
 type setSite struct {
 	world *world
-	// sim is the system of a set of etcd; nil: its members are plain pods, of which one does what another does.
+	// sim is the system of a set of etcd, fdb that of one of FoundationDB; both nil: its members are plain pods, of which one does what another does.
 	sim     *etcdsim.Cluster
-	up      map[string]bool // processes of plain pods
+	fdb     *fdbsim.Cluster
+	up      map[string]bool // processes of plain pods, and fdbmonitors
 	writing *rand.Rand
 	written int
 
@@ -37,11 +40,19 @@ type setSite struct {
 	again   time.Time       // when the garbage collector tries next
 	sent    map[types.UID]bool
 
+	waits     map[string]time.Time // since when processes of FoundationDB wait for a cluster file
+	addresses int                  // that pods were given
+	ruined    bool                 // people have destroyed the last disk that had something of FoundationDB
+
 	setAccount
 }
 
-// setGroup is the name of the one group of a set.
-const setGroup = "member"
+// setGroup is the name of the one group of a set; one of FoundationDB has two, whose names say the classes of their processes.
+const (
+	setGroup    = "member"
+	fdbGroup    = "storage"
+	fdbLogGroup = "log"
+)
 
 func newEtcdSet(w *world) site {
 	s := newSet(w)
@@ -54,7 +65,7 @@ func newPlainSet(w *world) site { return newSet(w) }
 func newSet(w *world) *setSite {
 	return &setSite{
 		world: w, up: map[string]bool{}, writing: rand.New(rand.NewPCG(w.seed, 3)), planned: -1, retries: map[string]bool{}, served: map[string]bool{},
-		sent: map[types.UID]bool{}, setAccount: newSetAccount(),
+		sent: map[types.UID]bool{}, waits: map[string]time.Time{}, setAccount: newSetAccount(),
 	}
 }
 
@@ -71,17 +82,46 @@ func (w *world) set() *v1alpha1.MemberSet {
 }
 
 func (s *setSite) role() string {
-	if s.sim != nil {
+	switch {
+	case s.sim != nil:
 		return "etcd-member"
+	case s.fdb != nil:
+		return foundationdb.Name + "-" + fdbGroup
 	}
 	return "server"
 }
+
+// roleOfID is the role of a member: its id says its group.
+func (s *setSite) roleOfID(id string) string {
+	if s.fdb != nil && strings.Contains(id, "-"+fdbLogGroup+"-") {
+		return foundationdb.Name + "-" + fdbLogGroup
+	}
+	return s.role()
+}
+
+// groupOf is a member's group.
+func (s *setSite) groupOf(set *v1alpha1.MemberSet, id string) *v1alpha1.MemberGroup {
+	if s.roleOfID(id) != s.role() {
+		return &set.Spec.Groups[1]
+	}
+	return &set.Spec.Groups[0]
+}
+
+func (s *setSite) group() string {
+	if s.fdb != nil {
+		return fdbGroup
+	}
+	return setGroup
+}
+
+// isPlain reports whether the members are plain pods.
+func (s *setSite) isPlain() bool { return s.sim == nil && s.fdb == nil }
 
 // populate makes machines for all members and some more, and the set.
 func (s *setSite) populate() error {
 	w := s.world
 	replicas := []int32{3, 3, 3, 5}[w.dice.IntN(4)]
-	if s.sim == nil || w.dice.IntN(10) == 0 {
+	if s.fdb == nil && (s.sim == nil || w.dice.IntN(10) == 0) {
 		replicas = []int32{1, 2, 3, 4}[w.dice.IntN(4)]
 	}
 	if s.sim != nil && replicas%2 == 0 {
@@ -97,7 +137,7 @@ func (s *setSite) populate() error {
 	return nil
 }
 
-func (s *setSite) firstID() string { return firstPolicy + "-" + setGroup + "-1" }
+func (s *setSite) firstID() string { return firstPolicy + "-" + s.group() + "-1" }
 
 func (s *setSite) newSet(replicas int32) *v1alpha1.MemberSet {
 	w := s.world
@@ -107,18 +147,26 @@ func (s *setSite) newSet(replicas int32) *v1alpha1.MemberSet {
 		Evidence: v1alpha1.EvidenceLimits{MaxAge: metav1.Duration{Duration: maxAge}, Timeout: metav1.Duration{Duration: 5 * time.Second}},
 		Removal:  v1alpha1.MemberRemovalTerms{VolumeClaims: v1alpha1.VolumeClaimsRetain, Batch: v1alpha1.BatchZone, MinInterval: &metav1.Duration{Duration: 10 * time.Second}},
 		Groups: []v1alpha1.MemberGroup{{
-			Name: setGroup, Role: s.role(), Replicas: &replicas, Template: runtime.RawExtension{Raw: []byte(plainTemplate)},
+			Name: s.group(), Role: s.role(), Replicas: &replicas, Template: runtime.RawExtension{Raw: []byte(plainTemplate)},
 		}},
 	}
-	if s.sim != nil {
+	switch {
+	case s.fdb != nil:
+		set.Spec.System = fdbSystem()
+		logs := set.Spec.Groups[0].DeepCopy()
+		logs.Name, logs.Role, logs.Replicas = fdbLogGroup, s.roleOfID("-"+fdbLogGroup+"-"), new(int32(fdbLeaders+w.dice.IntN(2)))
+		set.Spec.Groups = append(set.Spec.Groups, *logs)
+	case s.sim != nil:
 		set.Spec.System = v1alpha1.System{Etcd: &v1alpha1.Etcd{Access: v1alpha1.Access{Endpoints: setEndpoints()}, MaxLag: 2}}
-	} else {
+	default:
 		set.Spec.Roles = []v1alpha1.Role{serverRole()}
 	}
-	if s.sim != nil || w.dice.IntN(2) == 0 {
-		set.Spec.Groups[0].VolumeClaimTemplates = []v1alpha1.VolumeClaimTemplate{{
-			Name: volumeName, Spec: runtime.RawExtension{Raw: []byte(`{"accessModes": ["ReadWriteOnce"]}`)},
-		}}
+	if !s.isPlain() || w.dice.IntN(2) == 0 {
+		for i := range set.Spec.Groups {
+			set.Spec.Groups[i].VolumeClaimTemplates = []v1alpha1.VolumeClaimTemplate{{
+				Name: volumeName, Spec: runtime.RawExtension{Raw: []byte(`{"accessModes": ["ReadWriteOnce"]}`)},
+			}}
+		}
 	}
 	if w.odds.sets > 1 && w.dice.IntN(2) == 0 {
 		set.Spec.Removal.VolumeClaims = v1alpha1.VolumeClaimsDelete
@@ -184,7 +232,7 @@ func (s *setSite) replan(ids []string) {
 		if s.world.machines[id] == nil {
 			s.world.machines[id], s.world.podLives[id] = &machine{}, missing
 		}
-		s.plan = append(s.plan, planned{pod: id, role: s.role()})
+		s.plan = append(s.plan, planned{pod: id, role: s.roleOfID(id)})
 	}
 }
 
@@ -194,11 +242,19 @@ func (s *setSite) spec(bool) v1alpha1.EvictionPolicySpec {
 	if set == nil {
 		set = s.last
 	}
+	if s.fdb != nil {
+		return memberset.PolicyOf(set, foundationdb.Kind().Set).Spec
+	}
 	return memberset.PolicyOf(set, &memberset.Kind{}).Spec
 }
 
 func (s *setSite) kind(r *replica, real system.Kind) system.Kind {
-	if s.sim != nil {
+	switch {
+	case s.fdb != nil:
+		real.Open = func(spec *v1alpha1.System, access system.Access) (system.System, error) {
+			return foundationdb.Over(&fdbLine{r, s.fdb}, r.now, spec, access)
+		}
+	case s.sim != nil:
 		real.Open = func(spec *v1alpha1.System, access system.Access) (system.System, error) {
 			return etcd.Over(&etcdLine{r, s.sim}, spec.Etcd.MaxLag, spec.Etcd.Endpoints, access.Timeout), nil
 		}
@@ -215,6 +271,9 @@ func (s *setSite) tick() {
 		}
 		s.sim.Tick()
 	}
+	if s.fdb != nil {
+		s.tickFDB()
+	}
 	for _, p := range s.members() {
 		s.watch(p.pod)
 	}
@@ -223,6 +282,9 @@ func (s *setSite) tick() {
 // watch does what a kubelet does with a process that has ended, or that does its work as it did not before.
 func (s *setSite) watch(id string) {
 	w := s.world
+	if s.fdb != nil {
+		s.takeFile(id)
+	}
 	s.hasJoined(id)
 	_, haunted := w.ghosts[id]
 	runs := w.podLives[id] == runs && !w.crashed[id] && w.store.pod(id) != nil && !haunted
@@ -250,7 +312,7 @@ func (s *setSite) serves(id string) bool {
 }
 
 func (s *setSite) start(id string, _ bool) {
-	if s.sim == nil {
+	if s.isPlain() {
 		s.up[id] = true
 		return
 	}
@@ -259,12 +321,19 @@ func (s *setSite) start(id string, _ bool) {
 
 func (s *setSite) stop(id string) {
 	delete(s.up, id)
-	if s.sim != nil {
+	delete(s.waits, id)
+	switch {
+	case s.sim != nil:
 		s.sim.Kill(id)
+	case s.fdb != nil:
+		s.fdb.Kill(id)
 	}
 }
 
 func (s *setSite) wouldLose(id string, away []string) string {
+	if s.fdb != nil {
+		return s.fdb.WouldLose(id, away...)
+	}
 	if s.sim != nil {
 		if lose, why := s.sim.WouldLose(id, away...); lose {
 			return why
@@ -278,10 +347,19 @@ func (s *setSite) wouldLose(id string, away []string) string {
 	return ""
 }
 
-func (*setSite) lag(string) time.Duration { return 0 }
+// lag is for how long a process of FoundationDB may be in the status that has ended.
+func (s *setSite) lag(string) time.Duration {
+	if s.fdb != nil {
+		return fdbStatus
+	}
+	return 0
+}
 
 func (s *setSite) strike(dice *rand.Rand) string {
-	if s.sim == nil {
+	switch {
+	case s.fdb != nil:
+		return strikeFDB(s.fdb, dice)
+	case s.sim == nil:
 		return "nothing happens"
 	}
 	return strikeEtcd(s.sim, s.members(), dice)
@@ -290,7 +368,10 @@ func (s *setSite) strike(dice *rand.Rand) string {
 func (*setSite) fail(*rand.Rand) string { return "" }
 
 func (s *setSite) heal() {
-	if s.sim != nil {
+	switch {
+	case s.fdb != nil:
+		healFDB(s.fdb)
+	case s.sim != nil:
 		healEtcd(s.sim, s.members())
 	}
 }
@@ -306,4 +387,9 @@ func (*setSite) leads(string) bool { return false }
 
 func (*setSite) unreplicated(string) bool { return false }
 
-func (*setSite) leftovers() []string { return nil }
+func (s *setSite) leftovers() []string {
+	if s.fdb == nil {
+		return nil
+	}
+	return s.excludedFDB()
+}

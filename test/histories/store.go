@@ -45,6 +45,8 @@ const (
 	volumes  kind = "persistentvolumes"
 	services kind = "services"
 	shops    kind = "shops"
+
+	configMaps kind = "configmaps"
 )
 
 var kinds = []kind{namespaces, nodes, pods, policies, requests, evictions, fences, replaces, memberSets}
@@ -78,7 +80,7 @@ func newStore(now func() time.Time) *store {
 	for _, k := range kinds {
 		s.objects[k] = map[snapshot.Key]client.Object{}
 	}
-	for _, k := range []kind{leases, sets, claims, volumes, services, shops} {
+	for _, k := range []kind{leases, sets, claims, volumes, services, shops, configMaps} {
 		s.objects[k] = map[snapshot.Key]client.Object{}
 	}
 	return s
@@ -110,6 +112,8 @@ func kindOf(object runtime.Object) kind {
 		return services
 	case *corev1.PersistentVolume:
 		return volumes
+	case *corev1.ConfigMap:
+		return configMaps
 	case *v1alpha1.NodeFence, *v1alpha1.NodeFenceList:
 		return fences
 	case *unstructured.Unstructured:

@@ -155,7 +155,11 @@ var setThemes = []theme{
 	}},
 }
 
-var setSites = []func(*world) site{newEtcdSet, newEtcdSet, newEtcdSet, newPlainSet}
+// setSites are those of most histories about sets, fdbSites those of one in oneInFDB. Which it is is drawn apart, so that the others are what they are without.
+var (
+	setSites = []func(*world) site{newEtcdSet, newEtcdSet, newEtcdSet, newPlainSet}
+	fdbSites = []func(*world) site{newFDBSet}
+)
 
 const (
 	// oneInSets is of how many histories one is about a set.
@@ -185,7 +189,9 @@ func (w *world) drawTheme(without []string) {
 	w.theme = themes[w.dice.IntN(len(themes))]
 	ofSets := slices.ContainsFunc(without, isOfSets)
 	if sets := setDice(w.seed); sets.IntN(oneInSets) == 0 || ofSets {
-		w.theme = setThemes[sets.IntN(len(setThemes))]
+		if w.theme = setThemes[sets.IntN(len(setThemes))]; w.foundationDB {
+			w.theme.sites = fdbSites
+		}
 	}
 	for name, prefix := range map[string]string{replacements: "replac", repairs: repairController} {
 		if ofSets {

@@ -28,9 +28,11 @@ type world struct {
 	seed uint64
 	// without are the watches that are missing, as Watches names them.
 	without []string
-	dice    *rand.Rand
-	theme   theme
-	odds    odds
+	// foundationDB: a set is of FoundationDB.
+	foundationDB bool
+	dice         *rand.Rand
+	theme        theme
+	odds         odds
 
 	store    *store
 	site     site
