@@ -11,8 +11,8 @@ import (
 // mostTried is for how many pods whose evictions are asked for already each look has the apiserver say whether they can be made anew.
 const mostTried = 10
 
-// recreate has pods that are outdated go, as many as their batch lets. Each is made anew under its name, and goes only while the apiserver would accept that. One of a member that never did its work is deleted;
-// every other one, and one of which that is not known, is evicted, by the rules of its role.
+// recreate has pods that are outdated go, as many as their batch lets. Each is made anew under its name, and goes only while the apiserver would accept that. One of a
+// member that never did its work is deleted; every other one, and one of which that is not known, is evicted, by the rules of its role.
 func (d *decision) recreate(members []*v1alpha1.SetMember) {
 	members = slices.DeleteFunc(members, func(m *v1alpha1.SetMember) bool {
 		p := d.pod(m.ID)
