@@ -19,8 +19,9 @@ const countedAfter = 2 * time.Minute
 // no process was ever seen. The zero value has none.
 type holders struct {
 	processes map[string]holder
-	unseen    map[string]holder // by the member's id
-	seen      map[string]bool   // the members of which a process was seen
+	emptied   map[string]*status.Process // those in the status that are excluded and have no data
+	unseen    map[string]holder          // by the member's id
+	seen      map[string]bool            // the members of which a process was seen
 }
 
 type holder struct {
@@ -47,12 +48,7 @@ func (h *holders) look(v *view, members []system.Member, now time.Time) {
 		h.restart(now)
 	}
 	lacking := v.NotTolerant("") != ""
-	processes := map[string]holder{}
-	for key, p := range v.Cluster.Processes {
-		if _, known := h.processes[key]; (known || p.MayHoldData()) && !v.emptied(p) {
-			processes[key] = holder{name: cmp.Or(p.Instance(), p.HostPort()), zone: cmp.Or(p.Zone(), h.processes[key].zone)}
-		}
-	}
+	processes := h.present(v, now)
 	for key, one := range h.processes {
 		if v.Cluster.Processes[key] != nil {
 			continue
@@ -67,6 +63,29 @@ func (h *holders) look(v *view, members []system.Member, now time.Time) {
 	h.processes = processes
 	h.lookForMembers(v, members, now)
 }
+
+// present are the processes that may hold data, of those in the status. One that was empty at the look before counts as well where it has gone and nothing
+// excludes it any more: it may have been given data again.
+func (h *holders) present(v *view, now time.Time) map[string]holder {
+	processes, emptied := map[string]holder{}, map[string]*status.Process{}
+	for key, p := range v.Cluster.Processes {
+		switch _, known := h.processes[key]; {
+		case v.emptied(p):
+			emptied[key] = p
+		case known || p.MayHoldData():
+			processes[key] = holder{name: nameOf(p), zone: cmp.Or(p.Zone(), h.processes[key].zone)}
+		}
+	}
+	for key, p := range h.emptied {
+		if v.Cluster.Processes[key] == nil && len(v.ExclusionsOf(p)) == 0 {
+			processes[key] = holder{name: nameOf(p), zone: p.Zone(), gone: now}
+		}
+	}
+	h.emptied = emptied
+	return processes
+}
+
+func nameOf(p *status.Process) string { return cmp.Or(p.Instance(), p.HostPort()) }
 
 // fresh reports whether a member has not begun: its MemberSet has not seen it do its work, and no process of it was seen here.
 func (h *holders) fresh(m system.Member) bool { return m.Joining && !h.seen[m.ID] }

@@ -106,6 +106,23 @@ func TestWhatCountsAsGone(t *testing.T) {
 	}
 }
 
+// One that was empty is included by a person, is given data and goes, all between two looks.
+func TestWhatWasEmptyCountsOnceItsExclusionIsGone(t *testing.T) {
+	sim := fdbsim.New(8, 2)
+	sim.Classes(strings.Fields("storage storage storage storage storage log log log")...)
+	sim.Advance(10 * time.Minute)
+	b := newBench(t, simulated{sim}, 5, v1alpha1.FoundationDBWaits{})
+	b.byHand("exclude no_wait locality_instance_id:p4")
+	b.until("p4 is empty", func() bool { return b.observe().Members["p4"]["empty"] == true })
+	b.byHand("include locality_instance_id:p4")
+	sim.Advance(time.Minute)
+	sim.Kill("p4")
+	sim.Advance(20 * time.Second)
+	if lacks, _ := b.observe().System["notTolerant"].(string); sim.Thin() == 0 || !strings.HasPrefix(lacks, "no processes in the status any more: p4;") {
+		t.Errorf("%d shards lack copies, and it says %q", sim.Thin(), lacks)
+	}
+}
+
 // A manager that has not looked for long does not know what was there meanwhile.
 func TestAGapIsNoMissingTime(t *testing.T) {
 	sim := fdbsim.New(7, 2)
