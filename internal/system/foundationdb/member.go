@@ -66,13 +66,14 @@ func (v *view) empty(m system.Member, processes []*status.Process) bool {
 }
 
 // inProgress reports whether an exclusion of a member is in progress, also of a process that has left the status: the list names an address at its IPs.
-// It is not known while a process there has no locality; of a member whose pod's IP is not known, while the list names an address of no process; and of one
-// that is excluded by locality alone, where a process in the status is of a version whose list leaves that out.
+// It is not known while a process there has no locality, or any process of which the status does not say yet whose it is, where no address of the member is known;
+// of a member whose pod's IP is not known, while the list names an address of no process; and of one that is excluded by locality alone, where a process in the
+// status is of a version whose list leaves that out.
 func (v *view) inProgress(m system.Member, processes []*status.Process) (draining, known bool) {
 	ips := ipsOf(m, processes)
 	draining = slices.ContainsFunc(v.draining, func(address string) bool { return slices.Contains(ips, (&status.Process{Address: address}).IP()) })
 	known = v.Problem() == "" && v.unlisted == "" && !slices.ContainsFunc(v.Processes(), func(p *status.Process) bool {
-		return len(p.Locality) == 0 && slices.Contains(ips, p.IP())
+		return len(p.Locality) == 0 && (len(ips) == 0 || slices.Contains(ips, p.IP()))
 	})
 	return draining, known && (podIP(m) != "" || !v.listsUnseen()) && (v.byLocality() || !slices.ContainsFunc(processes, func(p *status.Process) bool {
 		return p.IsExcluded() && !v.hasAddress(p)

@@ -144,6 +144,34 @@ func TestAProcessThatComesBackAtAnotherAddress(t *testing.T) {
 	}
 }
 
+// A process that begins is in the status without its id at first. A lost member does not go while that may be its process, which is a coordinator again.
+func TestALostMemberWhoseProcessBegins(t *testing.T) {
+	for _, role := range []string{"foundationdb-storage", "foundationdb-log"} {
+		t.Run(role, func(t *testing.T) {
+			sim := fdbsim.New(6, 2)
+			sim.Classes("storage")
+			b := newBench(t, simulated{sim}, 6, waits(0, 0, 2*time.Minute))
+			b.roles["p1"] = role
+			b.observe()
+			sim.Kill("p1")
+			b.pass(sim, 10*time.Minute)
+			sim.Start("p1")
+			sim.Advance(time.Second)
+			judged := func() [2][]string {
+				input := b.input(b.observe(), "p1")
+				return [2][]string{reasons(eviction.Judge(input)), reasons(eviction.JudgeReplace(input))}
+			}
+			if diff := cmp.Diff([2][]string{{"NotEmpty"}, {"NotEmpty"}}, judged()); diff != "" {
+				t.Errorf("while its process has no id (-want +got):\n%s", diff)
+			}
+			sim.Advance(10 * time.Second)
+			if diff := cmp.Diff([2][]string{{"NotEmpty", "CoordinatesCluster"}, {"NotEmpty", "CoordinatesCluster"}}, judged()); diff != "" {
+				t.Errorf("once it has its id (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
 // The list is read of what is excluded and has left the status, too. While it names an address of a lost member, or is not known, that does not go: a log server that
 // is only out of sight has commits that no other has.
 func TestALostMemberWhoseExclusionIsInProgress(t *testing.T) {
