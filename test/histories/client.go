@@ -40,7 +40,10 @@ func (c *connection) Create(ctx context.Context, object client.Object, options .
 	}
 	c.replica.checkRepair(object)
 	if k := kindOf(object); k == services || k == claims || k == configMaps { // which are not watched
-		ctx = context.WithValue(ctx, unwokenKey, false)
+		if look := unwokenLookOf(ctx); look != nil {
+			look.made = true
+		}
+		ctx = woken(ctx)
 	}
 	return c.write(ctx, "create", whole, object, func() error {
 		created, s := duplicate(object), c.replica.world.setSite()
@@ -137,8 +140,9 @@ func (c *connection) merge(ctx context.Context, object client.Object, patch clie
 	}
 	w := c.replica.world
 	key := client.ObjectKeyFromObject(object)
-	if unchanged(w.store.get(kindOf(object), key), p, body) || reworded(w.store.get(kindOf(object), key), p, body) || restates(object, p, body) || taintedInTime(w.store.get(kindOf(object), key), p, body) || kindOf(object) == policies && c.replica.ages(key, p, body) {
-		ctx = context.WithValue(ctx, unwokenKey, false)
+	before := w.store.get(kindOf(object), key)
+	if unchanged(before, p, body) || reworded(before, p, body, unwokenLookOf(ctx)) || restates(object, p, body) || taintedInTime(before, p, body) || kindOf(object) == policies && c.replica.ages(key, p, body) {
+		ctx = woken(ctx)
 	}
 	c.replica.checkUnhealthy(kindOf(object), p, body)
 	err = c.write(ctx, "patch", p, object, func() error {
@@ -189,7 +193,7 @@ func (c *connection) apply(ctx context.Context, object runtime.ApplyConfiguratio
 	shown := newObject(k)
 	shown.SetName(key.Name)
 	if old, ok := c.replica.world.store.get(k, key).(*api.Eviction); ok && p == status && beats(old, content) {
-		ctx = context.WithValue(ctx, unwokenKey, false)
+		ctx = woken(ctx)
 	}
 	return c.write(ctx, "apply", p, shown, func() error {
 		c.replica.world.note("  applies %s", encode(scoped(content, p)))

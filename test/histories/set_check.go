@@ -24,6 +24,7 @@ type setAccount struct {
 	given   map[string]bool      // ids that there were
 	whole   map[string]time.Time // since when members have done their work
 	avoid   map[string][]string  // the nodes on which the successor of a member must not be, by id
+	claimed map[string][]string  // the nodes that a member avoids by what Usher first wrote of it, by id
 	was     map[string]string    // the node on which a member was last
 	began   map[string]bool      // members that Usher has begun to remove
 	keeps   time.Time            // since when volumes are to stay; zero: they are not
@@ -34,7 +35,7 @@ type setAccount struct {
 
 func newSetAccount() setAccount {
 	return setAccount{
-		disks: map[string]*machine{}, data: map[string]string{}, given: map[string]bool{}, whole: map[string]time.Time{}, avoid: map[string][]string{}, was: map[string]string{},
+		disks: map[string]*machine{}, data: map[string]string{}, given: map[string]bool{}, whole: map[string]time.Time{}, avoid: map[string][]string{}, claimed: map[string][]string{}, was: map[string]string{},
 		began: map[string]bool{},
 	}
 }
@@ -52,7 +53,7 @@ func (s *setSite) wrote(after *v1alpha1.MemberSet, looked time.Time) {
 		if s.given[id] && (!s.rewrote || s.remembered(id, looked)) {
 			s.world.fail("SET", "id %s is given, and there was a member of it before", id)
 		}
-		s.given[id], fresh[id] = true, true
+		s.given[id], fresh[id], s.claimed[id] = true, true, after.Status.Members[i].AvoidNodes
 	}
 	s.succeed(after, fresh, looked)
 	for id := range s.began {
@@ -114,7 +115,8 @@ func (s *setSite) keep(set *v1alpha1.MemberSet) {
 }
 
 // predecessors are the nodes of members of a role for whose replacement a request stood when Usher began to look, where the set has seen the pods there: between two looks one
-// can come to a node and be gone. Where one was made or has gone since it is not known whether Usher has seen it: then there are none.
+// can come to a node and be gone. Where one was made or has gone since it is not known whether Usher has seen it: then there are none. One that has a successor already, also
+// one that has joined, gets no other: the next is for growth or in another's place.
 func (s *setSite) predecessors(role string, looked time.Time) []string {
 	if slices.ContainsFunc(s.world.store.events[replaces], func(e event) bool { return e.after == nil && !e.gone.Before(looked) }) {
 		return nil
@@ -127,11 +129,18 @@ func (s *setSite) predecessors(role string, looked time.Time) []string {
 		case known == nil || q.Status.Over() || s.roleOfID(id) != role:
 		case !q.CreationTimestamp.Time.Before(looked.Truncate(time.Second)) || q.DeletionTimestamp != nil || known.Node == "" || known.Node != s.was[id]:
 			return nil
-		default:
+		case !s.succeeded(q, known.Node):
 			nodes = append(nodes, known.Node)
 		}
 	}
 	return nodes
+}
+
+// succeeded reports whether a member that was written down for a request, on this node, is in the set.
+func (s *setSite) succeeded(q *v1alpha1.ReplacementRequest, node string) bool {
+	return s.last != nil && slices.ContainsFunc(s.last.Status.Members, func(m v1alpha1.SetMember) bool {
+		return slices.Contains(s.claimed[m.ID], node) && !m.StartTime.Before(&q.CreationTimestamp)
+	})
 }
 
 // checkBound: no pod of a member that has not done its work yet comes to the node on which one was that it is the successor of.
@@ -394,8 +403,8 @@ func (s *setSite) gaveUp() bool {
 }
 
 // reworded reports whether a patch of a set's status says of what it waits for only in other words, as the scheduler does, whose words are not watched: a set that rests is
-// looked at once a minute.
-func reworded(object client.Object, p part, body []byte) bool {
+// looked at once a minute. At a look that makes something anew that is not watched it may say something else.
+func reworded(object client.Object, p part, body []byte, look *unwokenLook) bool {
 	var patch struct {
 		Status map[string][]v1alpha1.ReplacementBlocker
 	}
@@ -403,7 +412,8 @@ func reworded(object client.Object, p part, body []byte) bool {
 	if !is || p != status || json.Unmarshal(body, &patch) != nil || len(patch.Status) != 1 {
 		return false
 	}
-	return slices.EqualFunc(patch.Status["blockers"], set.Status.Blockers, func(a, b v1alpha1.ReplacementBlocker) bool { return a.Reason == b.Reason })
+	blockers, only := patch.Status["blockers"]
+	return only && (look != nil && look.made || slices.EqualFunc(blockers, set.Status.Blockers, func(a, b v1alpha1.ReplacementBlocker) bool { return a.Reason == b.Reason }))
 }
 
 // removedFromSet reports whether a step was begun for a member that its set has removed: it never comes back, and the step is forgotten after a day.

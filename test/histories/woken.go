@@ -79,7 +79,7 @@ func (w *world) reconcileAll(r *replica, which func(controller string, key recon
 				continue
 			}
 			ctx := context.WithValue(r.ctx, taskKey, fmt.Sprintf("(unwoken) %s/%s: ", c.Name, key.Name))
-			ctx = context.WithValue(ctx, unwokenKey, true)
+			ctx = context.WithValue(ctx, unwokenKey, &unwokenLook{})
 			item := work{c.Name, key.NamespacedName}
 			if c.Name == repairController { // what it sees counts
 				ctx = context.WithValue(ctx, workKey, item)
@@ -298,9 +298,25 @@ func (r *replica) keysOf(c *wiring.Controller) []reconcile.Request {
 	})
 }
 
+// unwokenLook is what a controller is made to do that nothing has woken.
+type unwokenLook struct {
+	made bool // an object that is not watched
+}
+
+// unwokenLookOf is the look that a call belongs to; nil: something has woken the controller.
+func unwokenLookOf(ctx context.Context) *unwokenLook {
+	look, _ := ctx.Value(unwokenKey).(*unwokenLook)
+	return look
+}
+
+// woken has a call count as one of a controller that something has woken.
+func woken(ctx context.Context) context.Context {
+	return context.WithValue(ctx, unwokenKey, (*unwokenLook)(nil))
+}
+
 // unwoken fails a history in which a controller writes for which nothing has woken it.
 func (r *replica) unwoken(ctx context.Context, what string) {
-	if is, _ := ctx.Value(unwokenKey).(bool); is {
+	if unwokenLookOf(ctx) != nil {
 		r.world.fail("WAKE", "%s%s: nothing has woken the controller for that", taskOf(ctx), what)
 	}
 }

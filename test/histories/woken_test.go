@@ -161,3 +161,26 @@ func TestTaintedInTime(t *testing.T) {
 		}
 	}
 }
+
+// TestReworded checks when a set may say something else of what it waits for though nothing has woken its controller.
+func TestReworded(t *testing.T) {
+	set := &v1alpha1.MemberSet{Status: v1alpha1.MemberSetStatus{Blockers: []v1alpha1.ReplacementBlocker{{Reason: "PodNotReady", Message: "a"}, {Reason: "PodNotReady", Message: "b"}}}}
+	for _, c := range []struct {
+		name, body string
+		made       bool
+		want       bool
+	}{
+		{"other words", `{"status":{"blockers":[{"reason":"PodNotReady","message":"c"},{"reason":"PodNotReady"}]}}`, false, true},
+		{"another reason", `{"status":{"blockers":[{"reason":"PodNotReady"},{"reason":"PodUnscheduled"}]}}`, false, false},
+		{"fewer", `{"status":{"blockers":[{"reason":"PodNotReady"}]}}`, false, false},
+		{"fewer, and a Service was made anew", `{"status":{"blockers":[{"reason":"PodNotReady"}]}}`, true, true},
+		{"and a member, and a Service was made anew", `{"status":{"blockers":[],"memberCount":3}}`, true, false},
+		{"something else, and a Service was made anew", `{"status":{"members":[]}}`, true, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if got := reworded(set, status, []byte(c.body), &unwokenLook{made: c.made}); got != c.want {
+				t.Errorf("it is excused: %t, want %t", got, c.want)
+			}
+		})
+	}
+}
