@@ -15,6 +15,9 @@ import (
 // that all copies are there and as many zones may fail as ever.
 const countedAfter = 2 * time.Minute
 
+// unseenMaintenance is how long a maintenance may have lasted that no look has shown. Its end conceals again what was counted as lost.
+const unseenMaintenance = 10 * time.Second
+
 // holders are the processes that may hold data, in the status or gone from it a moment ago, by the key that the status has for them; and the members of which
 // no process was ever seen. The zero value has none.
 type holders struct {
@@ -22,6 +25,8 @@ type holders struct {
 	emptied   map[string]*status.Process // those in the status that are excluded and have no data
 	unseen    map[string]holder          // by the member's id
 	seen      map[string]bool            // the members of which a process was seen
+	lacking   bool                       // whether something was missing at the last look
+	looked    time.Time
 }
 
 type holder struct {
@@ -42,12 +47,14 @@ func (h *holders) restart(now time.Time) {
 }
 
 // look takes in a complete status. While a zone is under maintenance FoundationDB counts what is gone there as there, so the time begins at its end. What is
-// gone is known until its copies were made anew elsewhere: until then a maintenance that begins conceals it again.
+// gone is known until its copies were made anew elsewhere: until then a maintenance that begins conceals it again. Where nothing is missing any more a maintenance
+// may have begun and ended since the last look.
 func (h *holders) look(v *view, members []system.Member, now time.Time) {
-	if v.Cluster.MaintenanceZone != "" {
+	lacking := v.NotTolerant("") != ""
+	if v.Cluster.MaintenanceZone != "" || h.lacking && !lacking && now.Sub(h.looked) > unseenMaintenance {
 		h.restart(now)
 	}
-	lacking := v.NotTolerant("") != ""
+	h.lacking, h.looked = lacking, now
 	processes := h.present(v, now)
 	for key, one := range h.processes {
 		if v.Cluster.Processes[key] != nil {

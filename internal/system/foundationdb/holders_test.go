@@ -123,6 +123,21 @@ func TestWhatWasEmptyCountsOnceItsExclusionIsGone(t *testing.T) {
 	}
 }
 
+// A maintenance that begins and ends between two looks conceals again what is missing.
+func TestAMaintenanceBetweenTwoLooks(t *testing.T) {
+	sim := fdbsim.New(3, 1)
+	b := newBench(t, simulated{sim}, 3, v1alpha1.FoundationDBWaits{})
+	b.observe()
+	sim.Kill("p2")
+	b.pass(sim, 5*time.Minute)
+	b.observe()
+	b.byHand("maintenance on z2 30")
+	sim.Advance(40 * time.Second)
+	if lacks, _ := b.observe().System["notTolerant"].(string); sim.Thin() == 0 || !strings.HasPrefix(lacks, "no processes in the status any more: p2;") {
+		t.Errorf("%d shards lack copies, and it says %q", sim.Thin(), lacks)
+	}
+}
+
 // A manager that has not looked for long does not know what was there meanwhile.
 func TestAGapIsNoMissingTime(t *testing.T) {
 	sim := fdbsim.New(7, 2)

@@ -155,6 +155,7 @@ func TestALostMemberWhoseProcessBegins(t *testing.T) {
 			b.observe()
 			sim.Kill("p1")
 			b.pass(sim, 10*time.Minute)
+			b.observe()
 			sim.Start("p1")
 			sim.Advance(time.Second)
 			judged := func() [2][]string {
