@@ -230,7 +230,7 @@ func (c *Cluster) logSet(servers []string, current bool) object {
 func (c *Cluster) logTolerance(servers []string) int {
 	down := 0
 	for _, key := range servers {
-		if p := c.find(key); p == nil || !p.running {
+		if !slices.ContainsFunc(c.processes, func(p *Process) bool { return p.key() == key && p.running }) {
 			down++
 		}
 	}

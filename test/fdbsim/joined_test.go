@@ -2,6 +2,7 @@ package fdbsim
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -36,6 +37,11 @@ func TestJoin(t *testing.T) {
 	}
 	if c.LastCopy("p3") || !c.LastCopy("p2") || !c.LastCopy("p1", "p3") {
 		t.Error("what is lost for good with the disks of processes is not known")
+	}
+	c.Kill("p4")
+	join(4, "10.0.1.4")
+	if n := c.logTolerance(c.logs); !slices.Contains(c.logs, c.find("p4").key()) || n != 1 {
+		t.Errorf("a log server that is back at another address: %d may fail; log servers: %v", n, c.logs)
 	}
 	c.Kill("p2")
 	if c.Serving() {

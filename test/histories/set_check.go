@@ -236,14 +236,16 @@ func (s *setSite) checkPodGoes(r *removal, pod *corev1.Pod) {
 }
 
 // madeAnew reports whether the set deletes the pod of a member that has not done its work yet by what it knows, which it makes of another template. Before it knows that
-// its members have formed their system it knows that of none, and leaves those alone whose pods are Ready, but for those that form theirs only once they are asked to.
+// its members have formed their system it knows that of none, and leaves those alone whose pods are Ready, but for those that form theirs only once they are asked to:
+// where the others have lost the file by which they do, the pods of marked ones go as well.
 func (s *setSite) madeAnew(r *removal, pod *corev1.Pod) bool {
-	entry := s.entryOf(pod.Name)
-	if r.user != self || !r.delete || entry == nil || entry.Removal != nil {
+	entry, unformed := s.entryOf(pod.Name), s.formed.IsZero() || !s.formed.Before(r.looked)
+	unasked := s.fdb != nil && unformed && s.world.set().Status.FormRequestTime == nil
+	switch {
+	case r.user != self || !r.delete || entry == nil || entry.Removal != nil && !unasked:
 		return false
-	}
-	if s.formed.IsZero() || !s.formed.Before(r.looked) {
-		return !isReady(pod) || s.fdb != nil && s.world.set().Status.FormRequestTime == nil
+	case unformed:
+		return !isReady(pod) || unasked
 	}
 	return s.sim == nil && entry.State == v1alpha1.MemberJoining || !s.hasJoined(pod.Name) || !s.whole[pod.Name].Before(r.looked)
 }
