@@ -1,6 +1,10 @@
 package memberset
 
-import "usher.sh/usher/api/v1alpha1"
+import (
+	"slices"
+
+	"usher.sh/usher/api/v1alpha1"
+)
 
 // maybeExcluded reports whether the system may have been asked to keep nothing on a member that it has: where its request is taken back, that is as well.
 func maybeExcluded(r *v1alpha1.MemberRemoval) bool {
@@ -84,6 +88,19 @@ func (d *decision) returns(m *v1alpha1.SetMember) {
 // reopened reports whether a member that is being removed, of which all is there, got something again: another client has taken back what emptied it.
 func (d *decision) reopened(m *v1alpha1.SetMember) bool {
 	return d.Kind.Empties && d.untouched(m) && d.listUnread() == "" && !d.emptied(m)
+}
+
+// blockExcluded says which members of a group the system keeps nothing on though no request of theirs stands: they do not do their work, and others wait for them.
+func (d *decision) blockExcluded(g string) {
+	if !d.Kind.Empties || d.listUnread() != "" {
+		return
+	}
+	for _, m := range d.counted(g, whole) {
+		b := memberExcluded(m.ID, d.Set.Namespace)
+		if e := d.entry(m); e != nil && e.Excluded && !slices.Contains(d.blockers, b) {
+			d.block(b)
+		}
+	}
 }
 
 // refillingIn is how many members of a group take part again soon: no other is made for them.

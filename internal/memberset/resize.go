@@ -292,6 +292,7 @@ func (d *decision) nextStep(m *v1alpha1.SetMember) v1alpha1.MemberRemovalStep {
 	case leaving(m) && !d.reopened(m):
 		return m.Removal.Step
 	case q == nil || !d.dispensable(m):
+		d.blockExcluded(m.Group)
 		if d.Kind.Empties && maybeExcluded(m.Removal) {
 			d.block(grows(m.ID))
 			return v1alpha1.RemovalEmptying

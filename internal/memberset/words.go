@@ -37,6 +37,7 @@ const (
 	PermitMissing     Reason = "PermitMissing"
 	MemberEmpties     Reason = "MemberEmpties"
 	MemberRefills     Reason = "MemberRefills"
+	MemberExcluded    Reason = "MemberExcluded"
 	PodTerminates     Reason = "PodTerminates"
 	ClaimTerminates   Reason = "ClaimTerminates"
 	ServiceTerminates Reason = "ServiceTerminates"
@@ -216,6 +217,14 @@ func memberEmpties(id string) Blocker {
 
 func memberRefills(id string) Blocker {
 	return Blocker{Reason: MemberRefills, Message: fmt.Sprintf("the system was asked to keep nothing on member %s, and that is taken back", id), Remedy: "wait"}
+}
+
+func memberExcluded(id, namespace string) Blocker {
+	return Blocker{
+		Reason:  MemberExcluded,
+		Message: fmt.Sprintf("member %s is excluded from the system, and no request of its own stands: another client did that, or a manager that ended before it was written down", id),
+		Remedy:  fmt.Sprintf("take the exclusion back in the system; or have the member replaced: usher replace %s -n %s", id, namespace),
+	}
 }
 
 func grows(id string) Blocker {

@@ -57,6 +57,14 @@ func (w *world) addressed(p *Pod) string {
 	return p.IP
 }
 
+// disk is what a member has that is emptied.
+type disk struct {
+	data     int // what is still to be moved
+	excluded bool
+	foreign  bool // another client has excluded it
+	lost     int  // for how many looks it has not run
+}
+
 func (w *world) diskOf(id string) *disk {
 	if w.disks[id] == nil {
 		w.disks[id] = &disk{}
@@ -174,7 +182,7 @@ func (w *world) distribute() {
 func (w *world) checkExcluded() {
 	for i := range w.in.Set.Status.Members {
 		m := &w.in.Set.Status.Members[i]
-		if w.diskOf(m.ID).excluded && (m.Removal == nil || m.Removal.Step == v1alpha1.RemovalGrowing) {
+		if disk := w.diskOf(m.ID); disk.excluded && !disk.foreign && (m.Removal == nil || m.Removal.Step == v1alpha1.RemovalGrowing) {
 			w.fail("%s is excluded, and no removal says so: %+v", m.ID, m.Removal)
 		}
 	}

@@ -75,13 +75,6 @@ type world struct {
 	at       string // the IP at which the system says that members are; "": those of their pods
 }
 
-// disk is what a member has that is emptied.
-type disk struct {
-	data     int // what is still to be moved
-	excluded bool
-	lost     int // for how many looks it has not run
-}
-
 func newWorld(kind Kind, replicas int32, fail func(string, ...any)) *world {
 	set := &v1alpha1.MemberSet{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "kv", UID: "set", Generation: 1},

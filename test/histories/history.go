@@ -378,7 +378,7 @@ func (w *world) traces() []string {
 		}
 		for i := range policy.Status.Preparations {
 			entry := &policy.Status.Preparations[i]
-			if w.removedFromSet(entry) {
+			if w.beyondUndo(entry) {
 				continue
 			}
 			left = append(left, fmt.Sprintf("%s of %s (%s) is still %s: %s", entry.Name, entry.ID, entry.PodUID, entry.State, entry.Message))

@@ -368,6 +368,7 @@ func (w *world) checkSet() {
 		}
 		w.replaceDestroyed()
 		s.takeOut()
+		s.includeByHand()
 		s.freeNodes()
 		w.settle(30 * time.Second)
 	}
@@ -418,10 +419,14 @@ func reworded(object client.Object, p part, body []byte, look *unwokenLook) bool
 	return only && (look != nil && look.made || slices.EqualFunc(blockers, set.Status.Blockers, func(a, b v1alpha1.ReplacementBlocker) bool { return a.Reason == b.Reason }))
 }
 
-// removedFromSet reports whether a step was begun for a member that its set has removed: it never comes back, and the step is forgotten after a day.
-func (w *world) removedFromSet(step *v1alpha1.PreparationStatus) bool {
+// beyondUndo reports whether a step is not undone in the time that a history has: it was begun for a member that its set has removed, which never comes back, and is
+// forgotten after a day; or its system is lost to those who do not bring back what people have to.
+func (w *world) beyondUndo(step *v1alpha1.PreparationStatus) bool {
 	s := w.setSite()
-	return s != nil && s.entryOf(step.ID) == nil && step.State == v1alpha1.PreparationBegun
+	if s == nil {
+		return false
+	}
+	return s.entryOf(step.ID) == nil && step.State == v1alpha1.PreparationBegun || s.fdb != nil && s.gaveUp()
 }
 
 // checkQuiet: what is written to a set comes to an end.

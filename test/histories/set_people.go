@@ -19,6 +19,9 @@ func (s *setSite) trouble(add func(weight int, happen func())) {
 	add(3*w.odds.machines, s.destroy)
 	add(2*w.odds.sets, s.deleteService)
 	add(w.odds.gone, s.deleteSet)
+	if s.fdb != nil {
+		add(3*w.odds.sets, s.editFDB)
+	}
 }
 
 // editSet changes the spec of the set, as its owner does.
@@ -216,6 +219,7 @@ func (s *setSite) calm() {
 		}
 		if s.fdb != nil {
 			s.enlarge(spec)
+			s.includeByHand()
 		}
 		if s.sim != nil && *g.Replicas <= 1 || w.set().Status.Formed == nil {
 			g.Replicas = new(max(*g.Replicas, 3))

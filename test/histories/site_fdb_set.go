@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"time"
 
@@ -144,14 +145,11 @@ func (s *setSite) enlarge(spec *v1alpha1.MemberSetSpec) {
 
 // excludedFDB are the exclusions that nothing in the set's status says any more: of members that stay, and of such as are gone.
 func (s *setSite) excludedFDB() []string {
-	var all []string
-	for _, entry := range s.fdb.Excluded() {
+	return slices.DeleteFunc(s.fdb.Excluded(), func(entry string) bool {
 		id, _ := strings.CutPrefix(entry, "locality_instance_id:")
-		if m := s.entryOf(id); s.world.set() != nil && !s.rewrote && (m == nil || m.Removal == nil) {
-			all = append(all, "exclusion "+entry+" stands for ever")
-		}
-	}
-	return all
+		m := s.entryOf(id)
+		return s.world.set() == nil || s.rewrote || m != nil && m.Removal != nil
+	})
 }
 
 // fdbLine carries the runs of fdbcli through the gate.

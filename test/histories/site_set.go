@@ -42,6 +42,7 @@ type setSite struct {
 
 	waits     map[string]time.Time // since when processes of FoundationDB wait for a cluster file
 	addresses int                  // that pods were given
+	byHand    []string             // what people have excluded of FoundationDB
 	ruined    bool                 // people have destroyed the last disk that had something of FoundationDB
 
 	setAccount
@@ -388,8 +389,12 @@ func (*setSite) leads(string) bool { return false }
 func (*setSite) unreplicated(string) bool { return false }
 
 func (s *setSite) leftovers() []string {
-	if s.fdb == nil {
+	if s.fdb == nil || s.gaveUp() {
 		return nil
 	}
-	return s.excludedFDB()
+	all := s.excludedFDB()
+	for i, entry := range all {
+		all[i] = "exclusion " + entry + " stands for ever"
+	}
+	return all
 }

@@ -164,6 +164,8 @@ var (
 const (
 	// oneInSets is of how many histories one is about a set.
 	oneInSets = 8
+	// oneInFDB is of how many of those one is about a set of FoundationDB.
+	oneInFDB = 5
 	// setSteps are more than other histories have: a set makes its members first.
 	setSteps = 1000
 )
@@ -189,7 +191,8 @@ func (w *world) drawTheme(without []string) {
 	w.theme = themes[w.dice.IntN(len(themes))]
 	ofSets := slices.ContainsFunc(without, isOfSets)
 	if sets := setDice(w.seed); sets.IntN(oneInSets) == 0 || ofSets {
-		if w.theme = setThemes[sets.IntN(len(setThemes))]; w.foundationDB {
+		w.theme = setThemes[sets.IntN(len(setThemes))]
+		if sets.IntN(oneInFDB) == 0 || w.foundationDB {
 			w.theme.sites = fdbSites
 		}
 	}
