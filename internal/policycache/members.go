@@ -131,6 +131,7 @@ func NoteOfSet(set *v1alpha1.MemberSet, member *system.Member) {
 	if m.Removal != nil {
 		member.Removed = m.Removal.Step == v1alpha1.RemovalRemoved
 		member.Leaves = m.Removal.Step != v1alpha1.RemovalRefilling
+		member.Emptied = m.Removal.Step != v1alpha1.RemovalGrowing
 	}
 	if maintenance := set.Status.Maintenance; maintenance != nil && slices.Contains(maintenance.Members, v1alpha1.MaintainedMember{ID: m.ID, PodUID: member.PodUID}) {
 		member.Leaves = true // its pod is made anew

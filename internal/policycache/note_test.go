@@ -2,6 +2,7 @@ package policycache
 
 import (
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -25,6 +26,7 @@ func TestWhatASetSaysOfItsMembers(t *testing.T) {
 				{ID: "joining", State: v1alpha1.MemberJoining},
 				{ID: "joining-2", State: v1alpha1.MemberJoining},
 				{ID: "marked", State: v1alpha1.MemberWhole, Removal: removal(v1alpha1.RemovalGrowing)},
+				{ID: "emptying", State: v1alpha1.MemberWhole, Removal: removal(v1alpha1.RemovalEmptying)},
 				{ID: "gone", State: v1alpha1.MemberWhole, Removal: removal(v1alpha1.RemovalRemoved)},
 				{ID: "refilling", State: v1alpha1.MemberWhole, Removal: removal(v1alpha1.RemovalRefilling)},
 				{ID: "maintained", State: v1alpha1.MemberWhole},
@@ -34,7 +36,7 @@ func TestWhatASetSaysOfItsMembers(t *testing.T) {
 		},
 	}
 	for owner, want := range map[types.UID]map[string]string{
-		"set":     {"joining": "joins", "joining-2": "joins, leaves", "marked": "leaves", "gone": "removed, leaves", "maintained": "leaves", "requested": "leaves"},
+		"set":     {"joining": "joins", "joining-2": "joins, leaves", "marked": "leaves", "emptying": "leaves, emptied", "gone": "removed, leaves, emptied", "refilling": "emptied", "maintained": "leaves", "requested": "leaves"},
 		"another": {"joining-2": "leaves", "requested": "leaves"},
 		"":        {"joining-2": "leaves", "requested": "leaves"},
 	} {
@@ -42,7 +44,7 @@ func TestWhatASetSaysOfItsMembers(t *testing.T) {
 		if owner != "" {
 			policy.OwnerReferences = []metav1.OwnerReference{{APIVersion: v1alpha1.GroupVersion.String(), Kind: "MemberSet", Name: "db", UID: owner, Controller: new(true)}}
 		}
-		s := newSetting(t, policy, set.DeepCopy(), newPod("whole", "db"), newPod("joining", "db"), newPod("marked", "db"), newPod("gone", "db"), newPod("refilling", "db"),
+		s := newSetting(t, policy, set.DeepCopy(), newPod("whole", "db"), newPod("joining", "db"), newPod("marked", "db"), newPod("emptying", "db"), newPod("gone", "db"), newPod("refilling", "db"),
 			newPod("maintained", "db"), newPod("remade", "db"), newPod("requested", "db"), newReplacement("r", "db", "node", "joining-2", ""), newReplacement("s", "db", "node", "requested", ""))
 		members, err := s.gatherer.Policies.members(t.Context(), policy)
 		if err != nil {
@@ -51,9 +53,16 @@ func TestWhatASetSaysOfItsMembers(t *testing.T) {
 		got := map[string]string{}
 		for i := range members {
 			m := &members[i]
-			said := map[[3]bool]string{
-				{true, false, false}: "joins", {false, true, false}: "leaves", {true, true, false}: "joins, leaves", {false, true, true}: "removed, leaves",
-			}[[3]bool{m.Joining, m.Leaves, m.Removed}]
+			var all []string
+			for _, fact := range []struct {
+				is   bool
+				said string
+			}{{m.Joining, "joins"}, {m.Removed, "removed"}, {m.Leaves, "leaves"}, {m.Emptied, "emptied"}} {
+				if fact.is {
+					all = append(all, fact.said)
+				}
+			}
+			said := strings.Join(all, ", ")
 			if said != "" {
 				got[m.ID] = said
 			}
@@ -62,7 +71,7 @@ func TestWhatASetSaysOfItsMembers(t *testing.T) {
 		if two != (owner == "set") {
 			t.Errorf("owner %q: it is known of a member that it is to have two processes: %t", owner, two)
 		}
-		if diff := cmp.Diff(want, got); diff != "" || len(members) != 9 {
+		if diff := cmp.Diff(want, got); diff != "" || len(members) != 10 {
 			t.Errorf("owner %q: %d members (-want +got):\n%s", owner, len(members), diff)
 		}
 	}

@@ -122,6 +122,8 @@ type Member struct {
 	Processes int
 	// Leaves: it is to be replaced or removed, or its pod made anew, so nothing new is to be put on it.
 	Leaves bool
+	// Emptied: its MemberSet has the system keep nothing on it, and takes that back itself where the member stays.
+	Emptied bool
 }
 
 // ErrNotFormed is wrapped by errors of Contents.

@@ -66,6 +66,9 @@ func (s *setSite) include() {
 
 // includeByHand takes back what people have excluded, and what Usher leaves since it may be theirs, as far as the database serves.
 func (s *setSite) includeByHand() {
+	if s.fdb == nil {
+		return
+	}
 	for _, entry := range s.excludedFDB() {
 		if slices.ContainsFunc(s.world.left, func(note string) bool { return strings.Contains(note, "'include "+entry+"'") }) && !slices.Contains(s.byHand, entry) {
 			s.byHand = append(s.byHand, entry)

@@ -20,7 +20,8 @@ func TestMembersOf(t *testing.T) {
 	} {
 		m.ID, m.Group = id, "storage"
 		set.Status.Members = []v1alpha1.SetMember{m}
-		want := []system.Member{{MemberRef: v1alpha1.MemberRef{Role: "foundationdb-storage", ID: id}, Removed: id == "removed", Joining: id == "joining", Leaves: strings.HasPrefix(id, "remov")}}
+		goes := strings.HasPrefix(id, "remov")
+		want := []system.Member{{MemberRef: v1alpha1.MemberRef{Role: "foundationdb-storage", ID: id}, Removed: id == "removed", Joining: id == "joining", Leaves: goes, Emptied: goes}}
 		if diff := cmp.Diff(want, membersOf(set, nil)); diff != "" {
 			t.Error(diff)
 		}

@@ -99,6 +99,13 @@ func (r *roster) member(ref v1alpha1.MemberRef) system.Member {
 	return system.Member{MemberRef: ref, Pod: &snapshot.Pod{Name: ref.PodName, IP: r.members[at].Pod.IP}, Address: r.members[at].Address}
 }
 
+// empties reports whether a member is emptied by its MemberSet.
+func (r *roster) empties(id string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.ContainsFunc(r.members, func(m system.Member) bool { return m.ID == id && m.Emptied })
+}
+
 // leaving are the processes of members that are about to leave: their pods go, or they are to be replaced.
 func (r *roster) leaving(v *view) []*status.Process {
 	r.mu.Lock()

@@ -102,6 +102,7 @@ type bench struct {
 	// maintained: they are of a MemberSet that makes their pods anew with their claims, under maintenance.
 	maintained bool
 	removed    string   // the id of a member that its set has removed
+	emptied    string   // the id of one that its set empties
 	joining    []string // the ids of members that their set has not seen do their work
 	processes  int      // how many their set has each member run
 
@@ -189,7 +190,7 @@ func (b *bench) observe() *eviction.Evidence {
 	b.t.Helper()
 	var members []system.Member
 	for _, id := range b.ids {
-		members = append(members, system.Member{MemberRef: b.ref(id), Pod: b.pod(id), Removed: id == b.removed, Joining: slices.Contains(b.joining, id), Processes: b.processes})
+		members = append(members, system.Member{MemberRef: b.ref(id), Pod: b.pod(id), Removed: id == b.removed, Emptied: id == b.emptied, Joining: slices.Contains(b.joining, id), Processes: b.processes})
 	}
 	b.members = members
 	evidence, err := b.system.Observe(b.t.Context(), members)

@@ -177,10 +177,10 @@ func (v *view) exclusionsOf(processes []*status.Process) []string {
 	return slices.Compact(all)
 }
 
-// Undo implements system.System: what the step has excluded is included again. What is not known to be its own stays. Coordinators stay where they
-// are: any process may be one.
+// Undo implements system.System: what the step has excluded is included again. What is not known to be its own stays, and a member that its MemberSet empties,
+// which would exclude it once more: each change is a recovery, and its data would never be gone. Coordinators stay where they are: any process may be one.
 func (c *cluster) Undo(ctx context.Context, step eviction.Preparation) (eviction.Undone, error) {
-	if step.Name != Exclude {
+	if step.Name != Exclude || c.roster.empties(step.Member.ID) {
 		return eviction.Undone{Done: true}, nil
 	}
 	v, err := c.look(ctx)

@@ -433,3 +433,26 @@ func TestAMemberOfTwoProcesses(t *testing.T) {
 		t.Errorf("%v %+v; one of its processes was empty before the other: %t", v.Answer, v.Blockers, one)
 	}
 }
+
+// What a drain has excluded stays so while the member's MemberSet empties it: else each would take back what the other does, for ever.
+func TestWhatASetEmptiesIsNotIncluded(t *testing.T) {
+	sim := fdbsim.New(5, 2)
+	b := newBench(t, simulated{sim}, 5, waits(0, 0, time.Minute))
+	sim.Advance(10 * time.Minute)
+	b.observe()
+	job, err := b.prepare("p5", foundationdb.Exclude, eviction.Job{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	sim.Advance(time.Minute)
+	b.emptied = "p5"
+	b.observe()
+	if undone, err := b.undo("p5", foundationdb.Exclude, job); err != nil || !undone.Done || undone.Left != "" || len(sim.Excluded()) != 1 {
+		t.Errorf("while it is emptied: %+v %v; exclusions: %v", undone, err, sim.Excluded())
+	}
+	b.emptied = ""
+	b.observe()
+	if _, err := b.undo("p5", foundationdb.Exclude, job); err != nil || len(sim.Excluded()) != 0 {
+		t.Errorf("once it is not: %v; exclusions: %v", err, sim.Excluded())
+	}
+}
