@@ -90,14 +90,15 @@ func (d *decision) reopened(m *v1alpha1.SetMember) bool {
 	return d.Kind.Empties && d.untouched(m) && d.listUnread() == "" && !d.emptied(m)
 }
 
-// blockExcluded says which members of a group the system keeps nothing on though no request of theirs stands: they do not do their work, and others wait for them.
+// blockExcluded says which members of a group the system keeps nothing on though no request of theirs stands, by their ids or otherwise: they run and do not do their
+// work, and others wait for them.
 func (d *decision) blockExcluded(g string) {
 	if !d.Kind.Empties || d.listUnread() != "" {
 		return
 	}
 	for _, m := range d.counted(g, whole) {
 		b := memberExcluded(m.ID, d.Set.Namespace)
-		if e := d.entry(m); e != nil && e.Excluded && !slices.Contains(d.blockers, b) {
+		if e := d.entry(m); e != nil && (e.Excluded || e.Healthy && !e.Whole) && !slices.Contains(d.blockers, b) {
 			d.block(b)
 		}
 	}

@@ -65,23 +65,26 @@ func TestCancellationRefills(t *testing.T) {
 	}
 }
 
-// A member that another client has excluded is named where others wait until enough do their work, and the removal goes on once it was taken back.
+// A member that another client has excluded, by its id or by its address, is named where others wait until enough do their work, and the removal goes on once that was
+// taken back.
 func TestAMemberThatAnotherClientHasExcluded(t *testing.T) {
-	w := emptyingAt(t, v1alpha1.RemovalEmptying)
-	other := w.diskOf("kv-member-2")
-	other.excluded, other.foreign = true, true
-	w.pass()
-	w.permit()
-	w.step(0)
-	want := memberExcluded("kv-member-2", w.in.Set.Namespace)
-	if !slices.ContainsFunc(w.in.Set.Status.Blockers, func(b v1alpha1.ReplacementBlocker) bool {
-		return b.Reason == string(want.Reason) && b.Message == want.Message
-	}) {
-		t.Errorf("it says nothing of it: %+v", w.in.Set.Status.Blockers)
-	}
-	other.excluded, other.foreign = false, false
-	if !w.settle() || slices.Contains(w.ids(), "kv-member-1") {
-		t.Errorf("in the end there are %v", w.ids())
+	for _, byID := range []bool{true, false} {
+		w := emptyingAt(t, v1alpha1.RemovalEmptying)
+		other := w.diskOf("kv-member-2")
+		other.excluded, other.foreign = byID, true
+		w.pass()
+		w.permit()
+		w.step(0)
+		want := memberExcluded("kv-member-2", w.in.Set.Namespace)
+		if !slices.ContainsFunc(w.in.Set.Status.Blockers, func(b v1alpha1.ReplacementBlocker) bool {
+			return b.Reason == string(want.Reason) && b.Message == want.Message
+		}) {
+			t.Errorf("by its id: %t: it says nothing of it: %+v", byID, w.in.Set.Status.Blockers)
+		}
+		other.excluded, other.foreign = false, false
+		if !w.settle() || slices.Contains(w.ids(), "kv-member-1") {
+			t.Errorf("by its id: %t: in the end there are %v", byID, w.ids())
+		}
 	}
 }
 

@@ -44,7 +44,7 @@ func (w *world) look() {
 			processes = 1
 		}
 		w.in.List.Entries = append(w.in.List.Entries, Entry{
-			Zone: w.zoneKnown(m.ID), Leads: w.leading == m.ID, Uptime: w.uptime, IPs: w.ipsKnown(m.ID), Name: m.ID, Processes: processes, Whole: runs && !disk.excluded, Healthy: runs, Excluded: disk.excluded, Empty: runs && disk.empty() || !runs && disk.lost >= fullAfter,
+			Zone: w.zoneKnown(m.ID), Leads: w.leading == m.ID, Uptime: w.uptime, IPs: w.ipsKnown(m.ID), Name: m.ID, Processes: processes, Whole: runs && !disk.excluded && !disk.foreign, Healthy: runs, Excluded: disk.excluded, Empty: runs && disk.empty() || !runs && disk.lost >= fullAfter,
 		})
 	}
 }

@@ -38,6 +38,12 @@ func TestJoin(t *testing.T) {
 	if c.LastCopy("p3") || !c.LastCopy("p2") || !c.LastCopy("p1", "p3") {
 		t.Error("what is lost for good with the disks of processes is not known")
 	}
+	if why := c.WouldStop("p1"); why != "" {
+		t.Errorf("all can be had without p1 for a while, and it says %q", why)
+	}
+	if c.WouldStop("p1", "p2", "p3") == "" || c.WouldStop("p2", "p4") != "no quorum of the coordinators is up" {
+		t.Error("it does not know what cannot be had while processes are away")
+	}
 	c.Kill("p4")
 	join(4, "10.0.1.4")
 	if n := c.logTolerance(c.logs); !slices.Contains(c.logs, c.find("p4").key()) || n != 1 {

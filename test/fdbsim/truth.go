@@ -58,6 +58,33 @@ func (c *Cluster) WouldLose(id string, away ...string) string {
 	return ""
 }
 
+// WouldStop says what of the database cannot be had while a process that runs is away with its disk, beside others; "": all can.
+func (c *Cluster) WouldStop(id string, away ...string) string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	p := c.find(id)
+	if p == nil || !p.running || c.unformed {
+		return ""
+	}
+	without := append(away, id)
+	stays := func(p *Process) bool { return p.running && !slices.Contains(without, p.ID) }
+	for _, s := range c.shards {
+		if _, has := s.on[p.key()]; has && !slices.ContainsFunc(c.live(s), stays) {
+			return "no copy of a shard is up"
+		}
+	}
+	up := 0
+	for _, address := range c.coordinators {
+		if p := c.find(address); p != nil && stays(p) {
+			up++
+		}
+	}
+	if slices.Contains(c.coordinators, p.Address) && up <= len(c.coordinators)/2 {
+		return "no quorum of the coordinators is up"
+	}
+	return ""
+}
+
 // Excluded are the entries of the list of exclusions.
 func (c *Cluster) Excluded() []string {
 	c.mu.Lock()

@@ -362,7 +362,7 @@ func (w *world) checkSet() {
 	if s == nil || w.failed() {
 		return
 	}
-	for range s.patience() {
+	for i := range s.patience() {
 		if set := w.set(); set == nil || rests(set) || w.failed() {
 			break
 		}
@@ -370,6 +370,9 @@ func (w *world) checkSet() {
 		s.takeOut()
 		s.includeByHand()
 		s.freeNodes()
+		if s.fdb != nil && i%10 == 9 {
+			w.editSet(s.addSpare)
+		}
 		w.settle(30 * time.Second)
 	}
 	set := w.set()

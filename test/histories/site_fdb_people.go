@@ -36,6 +36,7 @@ func (s *setSite) editFDB() {
 	case 6:
 		mode := []v1alpha1.MaintenanceMode{v1alpha1.MaintenanceManaged, v1alpha1.MaintenanceNone}[w.dice.IntN(2)]
 		w.note("owner: maintenance of zones: %s", mode)
+		s.maintained = s.maintained || mode == v1alpha1.MaintenanceManaged
 		w.editSet(func(spec *v1alpha1.MemberSetSpec) { spec.UpdateStrategy.Recreate.Maintenance = mode })
 	case 3:
 		template := []string{plainTemplate, otherTemplate}[w.dice.IntN(2)]
@@ -52,8 +53,9 @@ func (s *setSite) exclude() {
 	if p := s.fdb.Find(id); p != nil && s.world.dice.IntN(2) == 0 {
 		entry = p.Address
 	}
-	if !slices.Contains(s.fdb.Excluded(), entry) && s.says("exclude no_wait "+entry) {
-		s.byHand = append(s.byHand, entry)
+	if !slices.Contains(s.fdb.Excluded(), entry) {
+		s.says("exclude no_wait " + entry)
+		s.byHand = append(s.byHand, entry) // an answer may be lost
 	}
 }
 

@@ -143,6 +143,13 @@ func (s *setSite) enlarge(spec *v1alpha1.MemberSetSpec) {
 	}
 }
 
+// addSpare has a set of FoundationDB have one more of each group, as is said where too few zones may hold what a member does.
+func (s *setSite) addSpare(spec *v1alpha1.MemberSetSpec) {
+	for i := range spec.Groups {
+		spec.Groups[i].Replicas = new(min(*spec.Groups[i].Replicas+1, 9))
+	}
+}
+
 // excludedFDB are the exclusions that nothing in the set's status says any more: of members that stay, and of such as are gone.
 func (s *setSite) excludedFDB() []string {
 	return slices.DeleteFunc(s.fdb.Excluded(), func(entry string) bool {

@@ -42,8 +42,11 @@ type setSite struct {
 
 	waits     map[string]time.Time // since when processes of FoundationDB wait for a cluster file
 	addresses int                  // that pods were given
-	byHand    []string             // what people have excluded of FoundationDB
-	ruined    bool                 // people have destroyed the last disk that had something of FoundationDB
+	// maintained: pods are, or were, made anew with what is on their volumes, under maintenance.
+	maintained bool
+
+	byHand []string // what people have excluded of FoundationDB
+	ruined bool     // people have destroyed the last disk that had something of FoundationDB
 
 	setAccount
 }
@@ -332,6 +335,9 @@ func (s *setSite) stop(id string) {
 }
 
 func (s *setSite) wouldLose(id string, away []string) string {
+	if entry := s.entryOf(id); s.fdb != nil && s.maintained && entry != nil && entry.Removal == nil {
+		return s.fdb.WouldStop(id, away...)
+	}
 	if s.fdb != nil {
 		return s.fdb.WouldLose(id, away...)
 	}
