@@ -25,7 +25,7 @@ func (d *decision) equipClaims(g *group, m *v1alpha1.SetMember) bool {
 			d.act(Action{Kind: MakeClaim, Member: m.ID, Claim: d.newClaim(t, m)})
 			has = false
 		case !d.Claims[place].Ours:
-			d.block(notOurs("claim", name, d.Set))
+			d.block(d.notOurs("claim", &d.Claims[place].Object, m.ID))
 			has = false
 		case d.Claims[place].Terminating:
 			d.block(claimTerminates(name, d.Set.Namespace))

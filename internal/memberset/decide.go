@@ -174,7 +174,7 @@ func (d *decision) remains() {
 		d.block(objectsRemain(names, d.Set))
 	}
 	if d.File != nil {
-		d.block(notOurs("ConfigMap", d.File.Name, d.Set))
+		d.block(d.notOurs("ConfigMap", &d.File.Object, ""))
 	}
 }
 

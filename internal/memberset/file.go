@@ -168,7 +168,7 @@ func (d *decision) publish() {
 	case f == nil:
 		d.act(Action{Kind: MakeFile, ConfigMap: d.newFile(key)})
 	case !f.Ours:
-		d.block(notOurs("ConfigMap", key.Name, d.Set))
+		d.block(d.notOurs("ConfigMap", &f.Object, ""))
 	case f.Content == d.status.ClusterFile || f.Terminating:
 	case f.Content != "" && d.status.ClusterFile != "" && d.Kind.File.Cluster(f.Content) != d.Kind.File.Cluster(d.status.ClusterFile):
 		d.block(fileOfAnother(key, d.Set))

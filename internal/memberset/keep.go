@@ -18,7 +18,7 @@ func (d *decision) keep(m *v1alpha1.SetMember) {
 	p, foreign := d.podOf(m.ID)
 	switch {
 	case foreign:
-		d.block(notOurs("pod", m.ID, d.Set))
+		d.block(d.notOurs("pod", &p.Object, m.ID))
 		return
 	case !equipped || p != nil && p.Terminating || d.renews():
 		return
@@ -75,7 +75,7 @@ func (d *decision) equip(g *group, m *v1alpha1.SetMember) bool {
 			d.act(Action{Kind: MakeService, Member: m.ID, Service: d.newService(m)})
 			has = false
 		case !d.Services[place].Ours:
-			d.block(notOurs("Service", m.ID, d.Set))
+			d.block(d.notOurs("Service", &d.Services[place].Object, m.ID))
 			has = false
 		case d.Kind.Addresses == nil && d.Services[place].IP == "":
 			d.block(withoutAddress(m.ID, d.Set.Namespace))

@@ -174,7 +174,7 @@ func (d *decision) govern() {
 	case p == nil:
 		d.act(Action{Kind: MakePolicy, Policy: want})
 	case !p.Ours:
-		d.block(notOurs("EvictionPolicy", d.Set.Name, d.Set))
+		d.block(d.notOurs("EvictionPolicy", &Object{Name: d.Set.Name}, ""))
 	case p.Deleted:
 		d.block(policyTerminates(d.Set))
 	case !equality.Semantic.DeepEqual(p.Spec, want.Spec):

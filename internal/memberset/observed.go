@@ -12,11 +12,24 @@ import (
 	"usher.sh/usher/internal/text"
 )
 
-// ObjectOf is what is known of an object that carries the set's label.
+// ObjectOf is what is known of an object that carries the set's label, or has a name that the set would give.
 func ObjectOf(set *v1alpha1.MemberSet, o metav1.Object) Object {
 	return Object{
 		Name: o.GetName(), UID: o.GetUID(), Member: o.GetLabels()[v1alpha1.MemberIDLabel], Ours: metav1.IsControlledBy(o, set), Terminating: o.GetDeletionTimestamp() != nil,
+		Of: otherSet(set, o),
 	}
+}
+
+// otherSet is the MemberSet that an object says it is of, by who controls it or by its label, where that is not this one; "": there is none.
+func otherSet(set *v1alpha1.MemberSet, o metav1.Object) string {
+	owner := metav1.GetControllerOfNoCopy(o)
+	if owner != nil && owner.Kind == "MemberSet" && owner.APIVersion == v1alpha1.GroupVersion.String() && owner.Name != set.Name {
+		return owner.Name
+	}
+	if of := o.GetLabels()[v1alpha1.MemberSetLabel]; of != set.Name {
+		return of
+	}
+	return ""
 }
 
 // ServiceOf is what is known of a Service that carries the set's label.

@@ -111,28 +111,6 @@ func objectsRemain(names []string, set *v1alpha1.MemberSet) Blocker {
 	}
 }
 
-func notOurs(kind, name string, set *v1alpha1.MemberSet) Blocker {
-	return Blocker{
-		Reason: NameTaken, Message: fmt.Sprintf("%s %s is there, and was not made for this MemberSet", kind, name),
-		Remedy: fmt.Sprintf("delete it, or move what it is for elsewhere (namespace %s)", set.Namespace),
-	}
-}
-
-// Taken is about an object that could not be made since one of its name is there, which does not carry the set's label: it would have been seen.
-func Taken(a *Action, set *v1alpha1.MemberSet) Blocker {
-	kind, name, resource := "pod", a.Member, "pod"
-	switch {
-	case a.Claim != nil:
-		kind, name, resource = "claim", a.Claim.Name, "pvc"
-	case a.Service != nil:
-		kind, resource = "Service", "service"
-	}
-	return Blocker{
-		Reason: NameTaken, Message: fmt.Sprintf("%s %s is there, and does not carry the label %s=%s", kind, name, v1alpha1.MemberSetLabel, set.Name),
-		Remedy: fmt.Sprintf("where it was made for this set: kubectl label %s %s -n %s %s=%s; else delete it, or move what it is for elsewhere", resource, name, set.Namespace, v1alpha1.MemberSetLabel, set.Name),
-	}
-}
-
 func tooManyMembers() Blocker {
 	return Blocker{
 		Reason: TooManyMembers, Message: fmt.Sprintf("there are %d members, and no more can be kept account of", mostMembers), Remedy: "ask for fewer replicas, or for another set",

@@ -89,7 +89,7 @@ func (r *reconciler) carryOut(ctx context.Context, l *look, result *memberset.Re
 			after = min(after, follows(action))
 		case answers.Conflict: // it has changed, or is there already
 			if makes(action) {
-				refused = append(refused, memberset.Taken(action, l.set))
+				refused = append(refused, memberset.Taken(action, l.set, r.holder(ctx, l.set, action)))
 			}
 		case answers.RefusedByBudget, answers.RefusedForNow, answers.SeveralBudgets, answers.Denied, answers.NamespaceTerminating, answers.Forbidden,
 			answers.Unavailable, answers.Rejected:
@@ -165,6 +165,23 @@ func (r *reconciler) do(ctx context.Context, l *look, a *memberset.Action) answe
 // makes reports whether an action makes an object that is looked for by the set's label.
 func makes(a *memberset.Action) bool {
 	return a.Kind == memberset.MakePod || a.Kind == memberset.MakeClaim || a.Kind == memberset.MakeService
+}
+
+// holder reads what has the name of an object that an action would make; nil: it is not known.
+func (r *reconciler) holder(ctx context.Context, set *v1alpha1.MemberSet, a *memberset.Action) *memberset.Object {
+	var found client.Object = &corev1.Pod{}
+	key := client.ObjectKey{Namespace: set.Namespace, Name: a.Member}
+	switch {
+	case a.Claim != nil:
+		found, key.Name = &corev1.PersistentVolumeClaim{}, a.Claim.Name
+	case a.Service != nil:
+		found = &corev1.Service{}
+	}
+	if err := r.live.Get(ctx, key, found); err != nil { // the next look says it
+		return nil
+	}
+	there := memberset.ObjectOf(set, found)
+	return &there
 }
 
 // follows is when to look again after an action that was accepted.

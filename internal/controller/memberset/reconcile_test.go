@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -88,6 +89,40 @@ func TestANameThatIsTaken(t *testing.T) {
 	want := "where it was made for this set: kubectl label pod kv-server-1 -n shop usher.sh/member-set=kv; else delete it, or move what it is for elsewhere"
 	if found.Status.Blockers[0].Remedy != want {
 		t.Error(found.Status.Blockers[0].Remedy)
+	}
+}
+
+// What is another MemberSet's is not advised to be deleted, or to be labelled as this one's: the set "kv" with the group "server" and "kv-server" with another give
+// the same names.
+func TestANameThatAnotherSetHas(t *testing.T) {
+	other := &v1alpha1.MemberSet{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "other", UID: "other"}}
+	labelled := metav1.ObjectMeta{Namespace: "shop", Name: "kv-server-1", Labels: map[string]string{v1alpha1.MemberSetLabel: "other"}}
+	owned := metav1.ObjectMeta{Namespace: "shop", Name: "kv-server-1", OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(other, v1alpha1.GroupVersion.WithKind("MemberSet"))}}
+	claim := *labelled.DeepCopy()
+	claim.Name = "data-kv-server-1"
+	for name, test := range map[string]struct {
+		there client.Object
+		what  string
+	}{
+		"a pod by its label": {&corev1.Pod{ObjectMeta: labelled}, "pod kv-server-1"},
+		"a pod by its owner": {&corev1.Pod{ObjectMeta: owned}, "pod kv-server-1"},
+		"a claim":            {&corev1.PersistentVolumeClaim{ObjectMeta: claim}, "claim data-kv-server-1"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			set := plainSet()
+			if _, is := test.there.(*corev1.PersistentVolumeClaim); is {
+				set.Spec.Groups[0].VolumeClaimTemplates = []v1alpha1.VolumeClaimTemplate{{Name: "data", Spec: runtime.RawExtension{Raw: []byte(`{"accessModes":["ReadWriteOnce"]}`)}}}
+			}
+			r, store := newReconciler(t, set, test.there)
+			found, _ := settle(t, r, store, set)
+			want := []v1alpha1.ReplacementBlocker{{
+				Reason: "NameTaken", Message: test.what + " is of MemberSet other, and this one would give its own the same name",
+				Remedy: "leave it to that set, and have this member get another number: usher replace kv-server-1 --policy kv -n shop; or set spec.idPrefix, by which all members of this set get other names, and are replaced for it",
+			}}
+			if diff := cmp.Diff(want, found.Status.Blockers); diff != "" {
+				t.Error(diff)
+			}
+		})
 	}
 }
 
