@@ -224,6 +224,9 @@ func (o *replaceOptions) resolve(ctx context.Context, conn *connection, objects 
 	}
 	policies = slices.DeleteFunc(policies, func(p v1alpha1.EvictionPolicy) bool { return o.policy != "" && p.Name != o.policy })
 	if len(policies) == 0 {
+		if _, err := o.ofSets(o.sets(ctx, objects)); err != nil {
+			return v1alpha1.ReplacementMember{}, "", err
+		}
 		return v1alpha1.ReplacementMember{}, "", o.noPolicy()
 	}
 	pods, err := observe.PodsNamed(ctx, conn.client, snapshot.Key{Namespace: o.namespace, Name: o.member})
@@ -238,6 +241,11 @@ func (o *replaceOptions) resolve(ctx context.Context, conn *connection, objects 
 	named := len(pods) == 1 && pods[0].Name == o.member
 	if len(found) == 0 && !named {
 		found = o.requested(ctx, objects)
+	}
+	if len(found) == 0 {
+		if found, err = o.ofSets(o.sets(ctx, objects)); err != nil {
+			return v1alpha1.ReplacementMember{}, "", err
+		}
 	}
 	switch len(found) {
 	case 0:

@@ -80,8 +80,18 @@ func (n *numbers) note(number int64) {
 	n.beyond[number] = true
 }
 
-// numbersOf are those that anything remembers of a group. What says of itself that it is the set's is none of its status: who makes a claim writes that too.
+// numbersOf are those that anything remembers of a group.
 func (d *decision) numbersOf(g *group) numbers {
+	all := d.numbersHad(g)
+	for i := range d.Requests {
+		all.note(numberOf(d.Set.Name, g.Name, d.Requests[i].Member))
+	}
+	return all
+}
+
+// numbersHad are those that a member of a group may have had. A request is for whatever id its requester has named, and none of a member by that. What says of itself that
+// it is the set's is none of its status: who makes a claim writes that too.
+func (d *decision) numbersHad(g *group) numbers {
 	var all numbers
 	note := func(id string) { all.note(numberOf(d.Set.Name, g.Name, id)) }
 	for i := range d.Set.Status.Groups {
@@ -103,9 +113,6 @@ func (d *decision) numbersOf(g *group) numbers {
 		for _, template := range g.claims {
 			note(strings.TrimPrefix(d.Claims[i].Name, template.Name+"-"))
 		}
-	}
-	for i := range d.Requests {
-		note(d.Requests[i].Member)
 	}
 	for i := range d.List.Entries {
 		note(d.List.Entries[i].Name)

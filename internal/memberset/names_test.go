@@ -78,3 +78,17 @@ func TestTheLongestID(t *testing.T) {
 		t.Errorf("%s has %d characters", id, len(id))
 	}
 }
+
+// An id that a request names is not given, and was no member's by that.
+func TestARequestMakesNoMember(t *testing.T) {
+	w := formed(t, listing, 3)
+	w.mark("kv-member-9")
+	w.step(-1)
+	if Had(w.in.Set, "kv-member-9") {
+		t.Errorf("the set had it: %+v", w.in.Set.Status.Groups)
+	}
+	*w.in.Set.Spec.Groups[0].Replicas = 4
+	if r := w.step(0); len(r.Status.Members) != 4 || !slices.Contains(w.ids(), "kv-member-10") || !Had(w.in.Set, "kv-member-10") {
+		t.Errorf("there are %v of %+v", w.ids(), w.in.Set.Status.Groups)
+	}
+}

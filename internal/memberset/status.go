@@ -35,7 +35,7 @@ func (d *decision) conclude() {
 func (d *decision) count(g *v1alpha1.MemberGroup) v1alpha1.MemberGroupStatus {
 	c := v1alpha1.MemberGroupStatus{Name: g.Name, Replicas: d.wanted(g)}
 	if read := d.group(g.Name); read != nil {
-		c.LastNumber = d.numbersOf(read).last
+		c.LastNumber = d.numbersHad(read).last
 	}
 	for i := range d.Set.Status.Groups {
 		if s := &d.Set.Status.Groups[i]; s.Name == g.Name {

@@ -31,6 +31,23 @@ func (m MemberSets) Get(ctx context.Context) (*unstructured.Unstructured, error)
 	return m.Objects.Resource(MemberSetResource).Namespace(m.Namespace).Get(ctx, m.Name, metav1.GetOptions{})
 }
 
+// List reads all sets of the namespace. The error is the API's.
+func (m MemberSets) List(ctx context.Context) ([]*v1alpha1.MemberSet, error) {
+	list, err := m.Objects.Resource(MemberSetResource).Namespace(m.Namespace).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return nil, err
+	}
+	all := make([]*v1alpha1.MemberSet, 0, len(list.Items))
+	for i := range list.Items {
+		found, err := MemberSetOf(&list.Items[i])
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, found)
+	}
+	return all, nil
+}
+
 // MemberSetOf reads what the API has of a set.
 func MemberSetOf(object *unstructured.Unstructured) (*v1alpha1.MemberSet, error) {
 	found := &v1alpha1.MemberSet{}

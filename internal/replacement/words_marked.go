@@ -2,12 +2,20 @@ package replacement
 
 import (
 	"fmt"
+	"slices"
 
 	"usher.sh/usher/api/v1alpha1"
 )
 
 func memberMissing(member v1alpha1.MemberRef, set string) Blocker {
 	return waiting(MemberMissing, fmt.Sprintf("MemberSet %s has no member %s", set, member.ID), "delete the request")
+}
+
+// WasMissing reports whether a request has found before that its MemberSet has no such member. It gets none later, since no id is given for which there is a request:
+// numbers beyond do not make it one that the set has removed.
+func WasMissing(status *v1alpha1.ReplacementRequestStatus, member v1alpha1.MemberRef, set string) bool {
+	said := blockersOf([]Blocker{memberMissing(member, set)}, 1)[0]
+	return slices.ContainsFunc(status.Blockers, func(b v1alpha1.ReplacementBlocker) bool { return b.Reason == said.Reason && b.Message == said.Message })
 }
 
 func markUnseen(set string) Blocker {

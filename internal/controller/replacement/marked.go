@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -63,6 +64,9 @@ func (r *reconciler) markedBy(ctx context.Context, l *look, set *v1alpha1.Member
 	if err := r.readPod(ctx, l, l.in.Member.ID); err != nil {
 		return err
 	}
+	if l.pod != nil && set != nil && ofAnother(l.pod, set) { // its set could make none of the name
+		l.pod = nil
+	}
 	if l.pod != nil {
 		l.in.Pod = namedPod(l.pod)
 		l.in.Pod.Node.Name = l.pod.Spec.NodeName
@@ -79,6 +83,12 @@ func (r *reconciler) markedBy(ctx context.Context, l *look, set *v1alpha1.Member
 		l.in.Delegated.Marked.Fresh = true
 	}
 	return nil
+}
+
+// ofAnother reports whether another than a set controls a pod.
+func ofAnother(pod *corev1.Pod, set *v1alpha1.MemberSet) bool {
+	owner := metav1.GetControllerOfNoCopy(pod)
+	return owner != nil && owner.UID != set.UID
 }
 
 // unlisted reports whether the list of the set's own system, as a quorum has it now, is without a member. Who was taken off it by others is not missed any more, and
@@ -157,7 +167,7 @@ func (l *look) markOf(set *v1alpha1.MemberSet) *replacement.Marked {
 			marked.Other = m.Removal.Request
 		}
 	}
-	marked.Past = !marked.Listed && memberset.Had(set, l.in.Member.ID)
+	marked.Past = !marked.Listed && memberset.Had(set, l.in.Member.ID) && !replacement.WasMissing(&l.request.Status, l.in.Member, marked.Set)
 	var last *v1alpha1.SetMember
 	if marked.Complete, last = completeness(set, group, l.in.Member.Role); last != nil && !last.StartTime.Before(&l.request.CreationTimestamp) {
 		marked.Successor = &replacement.Successor{Name: last.ID, Node: last.Node, Ready: true, Reported: replacement.Yes}

@@ -103,3 +103,84 @@ func TestMarkedWhosePolicyIsDeleted(t *testing.T) {
 		})
 	}
 }
+
+// A request for an id that its MemberSet never had waits, and says so, whatever numbers the set gives later. One whose member the set has removed, for whatever
+// request, is complete.
+func TestMarkedThatThereNeverWas(t *testing.T) {
+	for name, test := range map[string]struct {
+		before int64 // the last number that was given, at the first look
+		then   v1alpha1.ReplacementStep
+		want   string
+	}{
+		"it never was":   {3, v1alpha1.ReplacementWaiting, "MemberMissing"},
+		"it was removed": {9, v1alpha1.ReplacementComplete, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			set := markedBy(v1alpha1.RemovalReplaced)
+			set.Status.Members[0].Removal = nil
+			set.Status.Groups = []v1alpha1.MemberGroupStatus{{Name: "store", LastNumber: test.before}}
+			m := newMember(t, func(m *member) {
+				m.policy.Spec.Members[0].Provider = &v1alpha1.Provider{MemberSet: &v1alpha1.MemberSetProvider{}}
+				m.policy.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(set, v1alpha1.GroupVersion.WithKind("MemberSet"))}
+				m.policy.Status.Replacing = nil
+				m.request.Spec.Member.ID, m.request.Status = "db-store-7", v1alpha1.ReplacementRequestStatus{}
+			})
+			if err := m.store.Create(t.Context(), set); err != nil {
+				t.Fatal(err)
+			}
+			for i := range 4 {
+				if i == 1 { // the set has grown
+					set.Status.Groups[0].LastNumber = 10
+					if err := m.store.Update(t.Context(), set); err != nil {
+						t.Fatal(err)
+					}
+				}
+				if _, err := m.r.reconcile(t.Context(), reconcile.Request{NamespacedName: client.ObjectKeyFromObject(m.request)}); err != nil {
+					t.Fatal(err)
+				}
+				m.now = m.now.Add(later)
+			}
+			request := &v1alpha1.ReplacementRequest{}
+			if err := m.store.Get(t.Context(), client.ObjectKeyFromObject(m.request), request); err != nil {
+				t.Fatal(err)
+			}
+			waits := ""
+			if len(request.Status.Blockers) > 0 {
+				waits = request.Status.Blockers[0].Reason
+			}
+			if request.Status.Step != test.then || waits != test.want {
+				t.Errorf("%s, waiting for %+v", request.Status.Step, request.Status.Blockers)
+			}
+		})
+	}
+}
+
+// A member whose name another set's pod has is replaced without a word about that pod, which stays.
+func TestMarkedWhoseNameIsTaken(t *testing.T) {
+	set := markedBy(v1alpha1.RemovalReplaced)
+	set.Status.Members[0].State = v1alpha1.MemberJoining
+	other := &v1alpha1.MemberSet{ObjectMeta: metav1.ObjectMeta{Name: "other", UID: "other"}}
+	m := newMember(t, func(m *member) {
+		m.policy.Spec.Members[0].Provider = &v1alpha1.Provider{MemberSet: &v1alpha1.MemberSetProvider{}}
+		m.policy.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(set, v1alpha1.GroupVersion.WithKind("MemberSet"))}
+		m.policy.Status.Replacing = nil
+		m.pod.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(other, v1alpha1.GroupVersion.WithKind("MemberSet"))}
+		m.request.Status = v1alpha1.ReplacementRequestStatus{}
+	})
+	if err := m.store.Create(t.Context(), set); err != nil {
+		t.Fatal(err)
+	}
+	request := &v1alpha1.ReplacementRequest{}
+	for range 4 {
+		if _, err := m.r.reconcile(t.Context(), reconcile.Request{NamespacedName: client.ObjectKeyFromObject(m.request)}); err != nil {
+			t.Fatal(err)
+		}
+		m.now = m.now.Add(later)
+	}
+	if err := m.store.Get(t.Context(), client.ObjectKeyFromObject(m.request), request); err != nil {
+		t.Fatal(err)
+	}
+	if p := request.Status.Predecessor; request.Status.Step != v1alpha1.ReplacementRemoving || p == nil || p.PodUID != "" || !m.has(t, m.pod) {
+		t.Errorf("%s of %+v, waiting for %+v", request.Status.Step, p, request.Status.Blockers)
+	}
+}
