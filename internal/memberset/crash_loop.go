@@ -76,6 +76,49 @@ func crashingOf(set *v1alpha1.MemberSet) map[string]targets {
 	return all
 }
 
+// uncontained blocks where annotations have containers crash that no group of the set has, or of a pod its own group: nothing comes of them. One blocker is of the set,
+// and one of its pods.
+func (d *decision) uncontained() {
+	if len(d.groups) < len(d.Set.Spec.Groups) { // the others are not known
+		return
+	}
+	has := map[string]bool{}
+	for i := range d.groups {
+		for j := range d.groups[i].pod.Spec.Containers {
+			has[d.groups[i].pod.Spec.Containers[j].Name] = true
+		}
+	}
+	var lacks []string
+	for _, container := range slices.Sorted(maps.Keys(d.crashing)) {
+		if !has[container] {
+			lacks = append(lacks, container)
+		}
+	}
+	if len(lacks) > 0 {
+		d.block(containersUnknown("memberset", d.Set.Name, lacks, slices.Sorted(maps.Keys(has)), d.Set.Namespace))
+	}
+	for i := range d.status.Members {
+		m := &d.status.Members[i]
+		if g := d.group(m.Group); g != nil {
+			own := namesOf(&g.pod.Spec)
+			lacks := slices.DeleteFunc(slices.Clone(m.CrashLoop), func(c string) bool { return slices.Contains(own, c) })
+			if len(lacks) > 0 {
+				d.block(containersUnknown("pod", m.ID, lacks, own, d.Set.Namespace))
+				return
+			}
+		}
+	}
+}
+
+// namesOf are those of a pod's containers.
+func namesOf(spec *corev1.PodSpec) []string {
+	names := make([]string, 0, len(spec.Containers))
+	for i := range spec.Containers {
+		names = append(names, spec.Containers[i].Name)
+	}
+	return names
+}
+
 // crash has containers of a pod crash, and the pod say so, which repair respects.
 func (d *decision) crash(g *group, pod *corev1.Pod, m *v1alpha1.SetMember) {
 	for container, why := range d.crashLoops(g, m) {

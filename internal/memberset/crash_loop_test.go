@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"usher.sh/usher/api/v1alpha1"
 )
 
@@ -129,6 +131,48 @@ func TestCrashLoopInBatches(t *testing.T) {
 			w.in.Set.Spec.UpdateStrategy.Recreate.MaxUnavailableZones = new(int32(2))
 			if got := kinds(Decide(w.in)); !slices.Contains(got, "evictPod kv-member-2") {
 				t.Errorf("two zones may be unavailable, and it does %v", got)
+			}
+		})
+	}
+}
+
+// What has a container crash that there is none of says so, and the set goes on.
+func TestCrashLoopOfNoContainer(t *testing.T) {
+	const prefix = v1alpha1.CrashLoopPrefix
+	unknown := func(object, lacks, takes string) []v1alpha1.ReplacementBlocker {
+		return []v1alpha1.ReplacementBlocker{{
+			Reason: "ContainerUnknown", Message: "annotations of " + object + ", which begin with crash-loop.usher.sh/, have containers crash that there are none of: " + lacks,
+			Remedy: "name one of etcd; and take what is there off: kubectl annotate " + object + " -n shop " + takes,
+		}}
+	}
+	many := map[string]string{}
+	for _, name := range []string{"a", "b", "c", "d", "e", "f", "g"} {
+		many[prefix+name] = "*"
+	}
+	for name, test := range map[string]struct {
+		set map[string]string
+		pod string // a container that kv-member-2 names
+		all []v1alpha1.ReplacementBlocker
+	}{
+		"none":           {},
+		"one that is":    {set: map[string]string{prefix + "etcd": ""}},
+		"one that isn't": {set: map[string]string{prefix + "etdc": "kv-member-1"}, all: unknown("memberset kv", "etdc", "crash-loop.usher.sh/etdc-")},
+		"many":           {set: many, all: unknown("memberset kv", "a, b, c, d, e and 2 more", "crash-loop.usher.sh/a-")},
+		"of a pod":       {pod: "etdc", all: unknown("pod kv-member-2", "etdc", "crash-loop.usher.sh/etdc-")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := formed(t, plain, 3)
+			w.in.Set.Annotations = test.set
+			if test.pod != "" {
+				w.podNamed("kv-member-2").Annotations[prefix+test.pod] = ""
+			}
+			w.step(-1)
+			r := w.step(-1)
+			if diff := cmp.Diff(test.all, r.Status.Blockers); diff != "" {
+				t.Error(diff)
+			}
+			if len(r.Actions) > 0 || !Rests(&r.Status) {
+				t.Errorf("%v", kinds(r))
 			}
 		})
 	}

@@ -30,6 +30,7 @@ func Decide(in Input) Result {
 	case !in.Set.Spec.Suspend:
 		d.withdraw()
 	}
+	d.uncontained()
 	d.conclude()
 	progress := !sameProgress(&in.Set.Status, &d.status)
 	if progress {

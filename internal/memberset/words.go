@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"usher.sh/usher/api/v1alpha1"
+	"usher.sh/usher/internal/text"
 )
 
 // Reason is what a set waits for, for machines.
@@ -54,6 +55,7 @@ const (
 	RemovalDisabled   Reason = "RemovalDisabled"
 	ZoneMaintained    Reason = "ZoneMaintained"
 	NotConfigured     Reason = "NotConfigured"
+	ContainerUnknown  Reason = "ContainerUnknown"
 )
 
 func templateInvalid(group string, err error) Blocker {
@@ -297,4 +299,15 @@ func Awaited(member, missing string) Blocker {
 // WriteRefused is about an action that was not accepted. Never: it will not be.
 func WriteRefused(a *Action, why, remedy string, never bool) Blocker {
 	return Blocker{Reason: WriteNotAccepted, Message: fmt.Sprintf("%s of %s was not accepted: %s", a.Kind, cmp.Or(a.Name, a.Member, "the set's policy"), why), Remedy: remedy, Never: never}
+}
+
+// containersUnknown is about annotations of an object that have containers crash which there are none of.
+func containersUnknown(kind, name string, lacks, has []string, namespace string) Blocker {
+	const most = 5
+	return Blocker{
+		Reason: ContainerUnknown, Never: true,
+		Message: fmt.Sprintf("annotations of %s %s, which begin with %s, have containers crash that there are none of: %s", kind, name, v1alpha1.CrashLoopPrefix, text.List(lacks, most)),
+		Remedy: fmt.Sprintf("name one of %s; and take what is there off: kubectl annotate %s %s -n %s %s%s-",
+			text.List(has, most), kind, name, namespace, v1alpha1.CrashLoopPrefix, lacks[0]),
+	}
 }
