@@ -248,6 +248,27 @@ func TestForcedRemovalSaysWhatHelps(t *testing.T) {
 	}
 }
 
+// A MemberSet writes its policy itself, where no user can be named: what helps there is another thing.
+func TestForcedRemovalOfAMemberOfASet(t *testing.T) {
+	zero := int64(0)
+	in := wish(t)
+	in.Pod, in.Grace = terminating(in.Pod), &zero
+	in.Pod.Node = "n1"
+	for ofSet, want := range map[bool]string{
+		true:  "wait; or, where node n1 is lost, prove that it is off: usher fence n1; or break the glass. A MemberSet names no user who may do this otherwise",
+		false: "wait, or break the glass; a user that ends pods of its node and is no kubelet must be named in spec.members[].controllers of the policy",
+	} {
+		in.Policies[0].Policy.entries[0].memberSet = ofSet
+		var remedies []string
+		for _, cause := range Admit(in).Causes {
+			remedies = append(remedies, cause.Message)
+		}
+		if all := strings.Join(remedies, "\n"); !strings.Contains(all, want) {
+			t.Errorf("of a set %t: %s\nwant %s", ofSet, all, want)
+		}
+	}
+}
+
 func TestAnswerIsReadBack(t *testing.T) {
 	in := wish(t)
 	in.Ask = AskReplace

@@ -99,7 +99,7 @@ func (j *judgement) onlyNever() bool {
 // force blocks what takes the pod's object away while its process still runs: it would count as gone, and the next member
 // could go, while the system still sees it serving and its controller may start it a second time.
 func (j *judgement) force(in *AdmissionInput) {
-	j.block(forcedRemoval(in))
+	j.block(forcedRemoval(in, j.entry != nil && j.entry.memberSet))
 	if j.verdict.Answer == Allowed {
 		j.verdict.Answer = Blocked
 	}

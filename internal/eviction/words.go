@@ -104,7 +104,8 @@ func notAMember(member string) Blocker {
 	}
 }
 
-func forcedRemoval(in *AdmissionInput) Blocker {
+// forcedRemoval is about what takes a pod's object away while its process still runs. OfSet: a MemberSet writes the pod's policy, and names no controllers there.
+func forcedRemoval(in *AdmissionInput, ofSet bool) Blocker {
 	b := Blocker{
 		Reason:  ForcedRemoval,
 		Message: "a grace period of 0 would take the pod away while its process still runs, and the next member could go meanwhile; it waits for an eviction that gives it time",
@@ -115,6 +116,9 @@ func forcedRemoval(in *AdmissionInput) Blocker {
 	case in.Pod.Terminating():
 		b.Message = "it is terminating, and a grace period of 0 would take the pod away while its process still runs; it waits until its kubelet has seen it end"
 		b.Remedy = "wait, or break the glass; a user that ends pods of its node and is no kubelet must be named in spec.members[].controllers of the policy"
+		if ofSet {
+			b.Remedy = fmt.Sprintf("wait; or, where node %s is lost, prove that it is off: usher fence %[1]s; or break the glass. A MemberSet names no user who may do this otherwise", in.Pod.Node)
+		}
 	case in.Grace == nil:
 		b.Message = "its spec has terminationGracePeriodSeconds 0: " + b.Message
 		b.Remedy = "give it time, as with --grace-period=30, or let Usher evict it: usher evict"
