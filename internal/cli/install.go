@@ -48,14 +48,16 @@ type installOptions struct {
 	commands show.Commands
 	image    string
 	fdbcli   string
-	url      string
-	agent    bool
-	maintain bool
-	replace  bool
-	sets     bool
-	plain    bool
-	dryRun   string
-	timeout  time.Duration
+	// fdbcliGiven: it was named, if by nothing.
+	fdbcliGiven bool
+	url         string
+	agent       bool
+	maintain    bool
+	replace     bool
+	sets        bool
+	plain       bool
+	dryRun      string
+	timeout     time.Duration
 }
 
 func newInstallCommand(config *genericclioptions.ConfigFlags, streams genericiooptions.IOStreams) *cobra.Command {
@@ -66,6 +68,7 @@ func newInstallCommand(config *genericclioptions.ConfigFlags, streams genericioo
 		Long:  installLong,
 		Args:  noNames,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			o.fdbcliGiven = cmd.Flags().Changed("fdbcli-image")
 			o.commands = commandsOf(cmd)
 			var err error
 			if o.dryRun, err = dryRunOf(o.ErrOut, o.dryRun); err != nil {
@@ -105,14 +108,18 @@ func (o *installOptions) Validate() error {
 			return fmt.Errorf("%s %q is not the name of an image: write [REGISTRY/]NAME[:TAG][@DIGEST], names in small letters", named.flag, named.image)
 		}
 	}
+	if o.fdbcliGiven && o.fdbcli == "" {
+		return fmt.Errorf("--fdbcli-image is empty: name an image with fdbcli, or leave it out")
+	}
 	if o.fdbcli != "" && o.url != "" {
 		return fmt.Errorf("--fdbcli-image has no meaning with --webhook-url: give the manager that runs elsewhere --fdbcli PATH")
 	}
 	return checkURL(o.url)
 }
 
-// imageName is a reference to an image as container runtimes take it.
-var imageName = regexp.MustCompile(`^((\[[0-9a-fA-F:]+\]|[A-Za-z0-9][A-Za-z0-9.-]*)(:[0-9]+)?/)?` +
+// imageName is a reference to an image as container runtimes take it. A registry has a dot or a port: what begins with another word in capitals is a slip, which
+// they would take for a registry of that name.
+var imageName = regexp.MustCompile(`^((\[[0-9a-fA-F:]+\](:[0-9]+)?|[A-Za-z0-9][A-Za-z0-9-]*(\.[A-Za-z0-9-]+)+(:[0-9]+)?|[A-Za-z0-9][A-Za-z0-9-]*:[0-9]+)/)?` +
 	`[a-z0-9]+((\.|__?|-+)[a-z0-9]+)*(/[a-z0-9]+((\.|__?|-+)[a-z0-9]+)*)*(:[A-Za-z0-9_][A-Za-z0-9_.-]{0,127})?(@[a-z0-9+._-]+:[0-9a-fA-F]{32,})?$`)
 
 // checkURL refuses what no apiserver takes as a webhook's address: it would be refused after half of the installation.
