@@ -71,7 +71,7 @@ func newPlanCommand(name string, config *genericclioptions.ConfigFlags, streams 
 	fs := cmd.Flags()
 	fs.SortFlags = false
 	o.add(fs)
-	fs.StringVarP(&o.dump, "filename", "f", "", "A MemberSet, a NodeMaintenance, or a dump of the cluster's objects, YAML or JSON; - is standard input.")
+	fs.VarP(&once{to: &o.dump}, "filename", "f", "A MemberSet, a NodeMaintenance, or a dump of the cluster's objects, YAML or JSON; - is standard input.")
 	fs.StringVarP(&o.output, "output", "o", "text", "text, json or yaml.")
 	return cmd
 }

@@ -178,3 +178,26 @@ func checkSet(name string, raw []byte) error {
 	}
 	return nil
 }
+
+// once is a flag that may be given once: of two files the first would be left out without a word.
+type once struct {
+	to    *string
+	given bool
+}
+
+func (o *once) String() string {
+	if o.to == nil {
+		return ""
+	}
+	return *o.to
+}
+
+func (o *once) Set(value string) error {
+	if o.given {
+		return fmt.Errorf("one file is planned for at a time, and %s was given before", *o.to)
+	}
+	*o.to, o.given = value, true
+	return nil
+}
+
+func (*once) Type() string { return "string" }

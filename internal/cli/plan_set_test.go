@@ -427,3 +427,11 @@ func TestPlanOfADatabase(t *testing.T) {
 		})
 	}
 }
+
+// Of two files none is left out without a word.
+func TestPlanTakesOneFile(t *testing.T) {
+	got := usher(t, "", "plan", "-f", "a.yaml", "-f", "b.yaml")
+	if want := "one file is planned for at a time, and a.yaml was given before"; got.code != exitUsage || !strings.Contains(got.err, want) {
+		t.Errorf("exit %d, %s", got.code, got.err)
+	}
+}
