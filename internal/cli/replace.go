@@ -247,6 +247,11 @@ func (o *replaceOptions) resolve(ctx context.Context, conn *connection, objects 
 			return v1alpha1.ReplacementMember{}, "", err
 		}
 	}
+	return o.choose(found, pods, policies, named)
+}
+
+// choose is the one claim that was found. Named: a pod has the member's name.
+func (o *replaceOptions) choose(found []memberClaim, pods []*corev1.Pod, policies []v1alpha1.EvictionPolicy, named bool) (v1alpha1.ReplacementMember, string, error) {
 	switch len(found) {
 	case 0:
 		if named {

@@ -38,12 +38,13 @@ type cluster struct {
 	waits   waits
 	roster  *roster
 
-	mu    sync.Mutex
-	file  string          // the newest cluster file
-	names []string        // of the cluster in all cluster files so far, DESCRIPTION:ID: another id with each change of the coordinators
-	moved bool            // it is another one than the policy names
-	asked bool            // the program's version was found to be that of the policy
-	begun map[string]bool // exclusions that were asked for, also where the answer was lost
+	mu     sync.Mutex
+	file   string          // the newest cluster file
+	names  []string        // of the cluster in all cluster files so far, DESCRIPTION:ID: another id with each change of the coordinators
+	moved  bool            // it is another one than the policy names
+	asked  bool            // the program's version was found to be that of the policy
+	begun  map[string]bool // exclusions that were asked for, also where the answer was lost
+	newest seen
 }
 
 // waits are how long is waited for what.
@@ -163,6 +164,7 @@ func (c *cluster) look(ctx context.Context) (*view, error) {
 	if v.Problem() == "" {
 		c.forget(v)
 	}
+	c.keep(v)
 	return v, nil
 }
 

@@ -91,31 +91,65 @@ func (c *cluster) keeps(v *view, m system.Member, processes []*status.Process) s
 	return ""
 }
 
+// emptying is what is to be done next so that nothing is kept on a member.
+type emptying int
+
+const (
+	nothing emptying = iota
+	closes           // it is excluded
+	moves            // another process is a coordinator in its place
+)
+
 // Empty implements system.Emptying: a member is excluded by its id, which is waited for, and then others are coordinators in its place.
 func (c *cluster) Empty(ctx context.Context, member system.Member) (missing string, err error) {
+	if v := c.recent(); v != nil {
+		if missing, next, err := c.next(v, member); next == nothing {
+			return missing, err
+		}
+	}
 	v, err := c.look(ctx)
 	if err != nil {
 		return "", err
 	}
+	missing, next, err := c.next(v, member)
+	switch next {
+	case closes:
+		_, err = c.exclude(ctx, v, eviction.Preparation{Name: Exclude, Member: member.MemberRef})
+	case moves:
+		return missing, c.moveCoordinators(ctx, v, member)
+	case nothing:
+	}
+	if err != nil {
+		return "", err
+	}
+	return missing, nil
+}
+
+// next is what is to be done so that a member gets empty, and what is missing until it is.
+func (c *cluster) next(v *view, member system.Member) (missing string, next emptying, err error) {
 	if why := cmp.Or(v.Problem(), v.contradiction(member)); why != "" {
-		return why, nil
+		return why, nothing, nil
 	}
 	processes := v.processes(member)
 	if len(processes) > 0 && !excluded(processes) {
-		return c.close(ctx, v, member, processes)
+		missing, err = c.closable(v, member, processes)
+		if missing != "" || err != nil {
+			return missing, nothing, err
+		}
+		return "it is excluded, and its data is moved to others", closes, nil
 	}
 	why := c.keeps(v, member, processes)
 	if why == "" || c.needed(v, member) != "" { // nothing is left to do, or its data is still to be waited for
-		return why, nil
+		return why, nothing, nil
 	}
 	if unsettled := v.Unsettled(0); unsettled != "" {
-		return unsettled, nil
+		return unsettled, nothing, nil
 	}
-	return why + ": another process takes its place", c.moveCoordinators(ctx, v, member)
+	return why + ": another process takes its place", moves, nil
 }
 
-// close has FoundationDB keep nothing on a member. By its id alone: an exclusion by an address would outlive the member, and hold for the next pod there.
-func (c *cluster) close(ctx context.Context, v *view, member system.Member, processes []*status.Process) (missing string, err error) {
+// closable says why a member is not excluded now; "": it can be. By its id alone: an exclusion by an address would outlive the member, and hold for the next pod there.
+func (c *cluster) closable(v *view, member system.Member, processes []*status.Process) (missing string, err error) {
 	if !v.byLocality() {
 		return "", fmt.Errorf("excluding %s: a process in the status is of a version that does not exclude by instance_id without a fault, as 7.1.42 and 7.3.26 do: %w", member.ID, system.ErrTerminal)
 	}
@@ -125,27 +159,37 @@ func (c *cluster) close(ctx context.Context, v *view, member system.Member, proc
 	if why := c.unexcludable(v, member.ID, member.Role, processes, c.now()); why != "" {
 		return "it is not excluded now: " + why, nil
 	}
-	if _, err := c.exclude(ctx, v, eviction.Preparation{Name: Exclude, Member: member.MemberRef}); err != nil {
-		return "", err
-	}
-	return "it is excluded, and its data is moved to others", nil
+	return "", nil
 }
 
 // Refill implements system.Emptying: the exclusion by the member's id is taken back. One by an address is another client's.
 func (c *cluster) Refill(ctx context.Context, member system.Member) (missing string, err error) {
+	if v := c.recent(); v != nil {
+		if missing, includes := c.includable(v, member); !includes {
+			return missing, nil
+		}
+	}
 	v, err := c.look(ctx)
 	if err != nil {
 		return "", err
 	}
+	missing, includes := c.includable(v, member)
+	if includes {
+		_, err = c.include(ctx, v, eviction.Preparation{Name: Exclude, Member: member.MemberRef, Job: eviction.Job{ID: byID(member.ID)}})
+	}
+	return missing, err
+}
+
+// includable reports whether a member is included now, and what is missing until it is.
+func (c *cluster) includable(v *view, member system.Member) (missing string, includes bool) {
 	if problem := v.Problem(); problem != "" {
-		return problem, nil
+		return problem, false
 	}
 	if !slices.Contains(v.Exclusions(), byID(member.ID)) {
-		return "", nil
+		return "", false
 	}
 	if why := v.Unsettled(c.waits.include.Seconds()); why != "" {
-		return "it is not included now: " + why, nil
+		return "it is not included now: " + why, false
 	}
-	_, err = c.include(ctx, v, eviction.Preparation{Name: Exclude, Member: member.MemberRef, Job: eviction.Job{ID: byID(member.ID)}})
-	return "it is included again", err
+	return "it is included again", true
 }

@@ -1,6 +1,7 @@
 package foundationdb_test
 
 import (
+	"context"
 	"errors"
 	"slices"
 	"strings"
@@ -11,6 +12,7 @@ import (
 	"usher.sh/usher/internal/memberset"
 	"usher.sh/usher/internal/snapshot"
 	"usher.sh/usher/internal/system"
+	"usher.sh/usher/internal/system/foundationdb"
 	"usher.sh/usher/test/fdbreal"
 	"usher.sh/usher/test/fdbsim"
 )
@@ -312,4 +314,61 @@ func TestAnExclusionOfNoMemberIsKnown(t *testing.T) {
 	r := newRun(t, simulated{fdbsim.New(5, 2)}, 5)
 	r.byHand("exclude no_wait locality_instance_id:kv-storage-9")
 	r.is("excluded", "kv-storage-9", func(e memberset.Entry) bool { return e.Excluded && !e.Whole })
+}
+
+// counted counts the statuses that are asked for.
+type counted struct {
+	foundationdb.CLI
+
+	statuses int
+}
+
+func (c *counted) Run(ctx context.Context, file, command string) (foundationdb.Output, error) {
+	if command == "status json" {
+		c.statuses++
+	}
+	return c.CLI.Run(ctx, file, command)
+}
+
+type countedSite struct {
+	simulated
+
+	counts *counted
+}
+
+func (s countedSite) cli() foundationdb.CLI { return s.counts }
+
+// A set asks about each of its members at one look: as long as nothing is to be done one status says it of all, and what is done goes by a new one.
+func TestOneStatusForAllMembers(t *testing.T) {
+	sim := fdbsim.New(7, 2)
+	s := countedSite{simulated{sim}, &counted{CLI: sim}}
+	r := newRun(t, s, 7)
+	sim.Advance(10 * time.Minute)
+	r.pass(sim, time.Minute)
+	look := func(ids ...string) int {
+		t.Helper()
+		before := s.counts.statuses
+		if _, err := r.set.Contents(t.Context(), r.members()); err != nil {
+			t.Fatal(err)
+		}
+		for _, id := range ids {
+			if _, err := r.set.Empty(t.Context(), r.member(id)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return s.counts.statuses - before
+	}
+	look("p7")
+	if !slices.Equal(sim.Excluded(), []string{"locality_instance_id:p7"}) {
+		t.Fatalf("exclusions: %v", sim.Excluded())
+	}
+	sim.Advance(20 * time.Second)
+	if n := look("p7", "p6", "p5", "p4", "p3"); n != 1 || len(sim.Excluded()) != 1 {
+		t.Errorf("while one is emptied, and others wait for it: %d statuses for five members; exclusions: %v", n, sim.Excluded())
+	}
+	sim.Advance(10 * time.Minute)
+	before := len(sim.Excluded())
+	if n := look("p6", "p5", "p4"); n < 2 || len(sim.Excluded()) != before+1 {
+		t.Errorf("one may be excluded, and then the others may not: %d statuses; exclusions: %v", n, sim.Excluded())
+	}
 }
