@@ -335,7 +335,7 @@ func (s *setSite) stop(id string) {
 }
 
 func (s *setSite) wouldLose(id string, away []string) string {
-	if entry := s.entryOf(id); s.fdb != nil && s.maintained && entry != nil && entry.Removal == nil {
+	if entry := s.entryOf(id); s.fdb != nil && s.maintained && entry != nil && (entry.Removal == nil || entry.Removal.Step != v1alpha1.RemovalRemoving) {
 		return s.fdb.WouldStop(id, away...)
 	}
 	if s.fdb != nil {

@@ -165,7 +165,7 @@ const (
 	// oneInSets is of how many histories one is about a set.
 	oneInSets = 8
 	// oneInFDB is of how many of those one is about a set of FoundationDB.
-	oneInFDB = 5
+	oneInFDB = 8
 	// setSteps are more than other histories have: a set makes its members first.
 	setSteps = 1000
 )
