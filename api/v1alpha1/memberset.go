@@ -307,7 +307,7 @@ type SetMember struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=316
 	Zone string `json:"zone,omitempty"`
-	// AvoidNodes is the node of the member whose successor it is. Its pod is not put there before it has joined.
+	// AvoidNodes is the node of the member whose successor it is, until that is gone. Its pod is not put there before it has joined.
 	// +optional
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=16

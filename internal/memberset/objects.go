@@ -72,7 +72,9 @@ func (d *decision) newPod(g *group, m *v1alpha1.SetMember) *corev1.Pod {
 			PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: claimName(name, m.ID)},
 		}})
 	}
-	restrict(&pod.Spec, corev1.NodeSelectorOpNotIn, m.AvoidNodes)
+	if joining(m) {
+		restrict(&pod.Spec, corev1.NodeSelectorOpNotIn, m.AvoidNodes)
+	}
 	if m.ForNode != "" {
 		restrict(&pod.Spec, corev1.NodeSelectorOpIn, []string{m.ForNode})
 	}

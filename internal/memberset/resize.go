@@ -180,7 +180,7 @@ func (d *decision) avoided(g *group) []string {
 // awaitsSuccessor reports whether a marked member waits for one that takes its place.
 func awaitsSuccessor(m *v1alpha1.SetMember) bool { return m.Removal.Step == v1alpha1.RemovalGrowing }
 
-// succeeded reports whether as many members of its group that join avoid the node of a marked one as are marked there.
+// succeeded reports whether as many members of its group were made to avoid the node of a marked one as are marked there, whether they have joined or not.
 func (d *decision) succeeded(m *v1alpha1.SetMember) bool {
 	marked, join := 0, 0
 	for i := range d.status.Members {
@@ -188,7 +188,7 @@ func (d *decision) succeeded(m *v1alpha1.SetMember) bool {
 		case other.Group != m.Group:
 		case other.Removal != nil && other.Node == m.Node:
 			marked++
-		case joining(other) && slices.Contains(other.AvoidNodes, m.Node):
+		case slices.Contains(other.AvoidNodes, m.Node):
 			join++
 		}
 	}
@@ -246,9 +246,21 @@ func (d *decision) health(m *v1alpha1.SetMember) int {
 func (d *decision) joined() {
 	for i := range d.status.Members {
 		if m := &d.status.Members[i]; joining(m) && d.status.Formed != nil && d.works(m) {
-			m.State, m.AvoidNodes = v1alpha1.MemberWhole, nil
+			m.State = v1alpha1.MemberWhole
 		}
 	}
+	for i := range d.status.Members {
+		if m := &d.status.Members[i]; whole(m) && !d.succeeds(m) {
+			m.AvoidNodes = nil
+		}
+	}
+}
+
+// succeeds reports whether one of its group is marked on a node that a member avoids: no other is its successor.
+func (d *decision) succeeds(m *v1alpha1.SetMember) bool {
+	return slices.ContainsFunc(d.status.Members, func(o v1alpha1.SetMember) bool {
+		return o.Group == m.Group && o.Removal != nil && slices.Contains(m.AvoidNodes, o.Node)
+	})
 }
 
 func (d *decision) works(m *v1alpha1.SetMember) bool {

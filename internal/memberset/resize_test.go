@@ -2,6 +2,7 @@ package memberset
 
 import (
 	"slices"
+	"strings"
 	"testing"
 	"time"
 )
@@ -78,6 +79,36 @@ func TestManySuccessorsAvoidOneNodeEach(t *testing.T) {
 	w.mark(w.ids()[5]) // one that was made in their place
 	if w.step(-1); len(w.in.Set.Status.Members[6].AvoidNodes) != 0 {
 		t.Errorf("the successor of one that is on no node avoids %v", w.in.Set.Status.Members[6].AvoidNodes)
+	}
+}
+
+// A successor that has joined is that of its predecessor until this is gone: the next one avoids the node of another.
+func TestASuccessorThatHasJoinedIsOneStill(t *testing.T) {
+	w := formed(t, plain, 3)
+	for i, id := range w.ids() {
+		w.podNamed(id).Node = w.nodes[i]
+		w.mark(id)
+	}
+	w.group().Replicas = new(int32(2))
+	for range 10 { // requests do not let any go
+		w.pass()
+		w.step(-1)
+	}
+	avoided := map[string]bool{}
+	for _, m := range w.in.Set.Status.Members[3:] {
+		avoided[strings.Join(m.AvoidNodes, "")] = whole(&m)
+	}
+	w.group().Replicas = new(int32(3))
+	w.step(-1)
+	last := w.in.Set.Status.Members[len(w.in.Set.Status.Members)-1]
+	if _, taken := avoided[strings.Join(last.AvoidNodes, "")]; len(avoided) != 2 || taken || len(last.AvoidNodes) != 1 {
+		t.Errorf("two that have joined were made in place of those on %v, and the next avoids %v", avoided, last.AvoidNodes)
+	}
+	w.settle()
+	for _, m := range w.in.Set.Status.Members {
+		if len(m.AvoidNodes) > 0 {
+			t.Errorf("%s avoids %v, and nothing is marked any more", m.ID, m.AvoidNodes)
+		}
 	}
 }
 

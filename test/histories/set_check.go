@@ -240,7 +240,8 @@ func (s *setSite) checkPodGoes(r *removal, pod *corev1.Pod) {
 // where the others have lost the file by which they do, the pods of marked ones go as well.
 func (s *setSite) madeAnew(r *removal, pod *corev1.Pod) bool {
 	entry, unformed := s.entryOf(pod.Name), s.formed.IsZero() || !s.formed.Before(r.looked)
-	unasked := s.fdb != nil && unformed && s.world.set().Status.FormRequestTime == nil
+	set := s.world.set()
+	unasked := s.fdb != nil && unformed && set != nil && set.Status.FormRequestTime == nil
 	switch {
 	case r.user != self || !r.delete || entry == nil || entry.Removal != nil && !unasked:
 		return false
@@ -374,6 +375,9 @@ func (w *world) checkSet() {
 			w.editSet(s.addSpare)
 		}
 		w.settle(30 * time.Second)
+	}
+	if s.fdb != nil {
+		s.includeByHand()
 	}
 	set := w.set()
 	if set == nil {
