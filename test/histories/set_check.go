@@ -203,8 +203,11 @@ func (s *setSite) checkGoes(id, what string, looked time.Time) {
 	s.began[id] = true
 }
 
-// checkAlone: no other member is being removed, but for those of plain pods in the same zone, and those of which only what Kubernetes removes is left.
+// checkAlone: no other member is being removed, but for those of plain pods in the same zone, and those that have left with their pods: what is left of one costs no other.
 func (s *setSite) checkAlone(entry *v1alpha1.SetMember, what string) {
+	if s.ends(entry.ID) {
+		return
+	}
 	for other := range s.began {
 		if other != entry.ID && s.entryOf(other) != nil && (s.sim != nil || s.entryOf(other).Zone != entry.Zone) && !s.ends(other) {
 			s.world.fail("SET", "%s while %s is being removed", what, other)
