@@ -20,8 +20,11 @@ func ObjectOf(set *v1alpha1.MemberSet, o metav1.Object) Object {
 	}
 }
 
-// otherSet is the MemberSet that an object says it is of, by who controls it or by its label, where that is not this one; "": there is none.
+// otherSet is the MemberSet that an object says it is of, by who controls it or else by its label, where that is not this one; "": there is none.
 func otherSet(set *v1alpha1.MemberSet, o metav1.Object) string {
+	if metav1.IsControlledBy(o, set) {
+		return ""
+	}
 	owner := metav1.GetControllerOfNoCopy(o)
 	if owner != nil && owner.Kind == "MemberSet" && owner.APIVersion == v1alpha1.GroupVersion.String() && owner.Name != set.Name {
 		return owner.Name
@@ -30,6 +33,13 @@ func otherSet(set *v1alpha1.MemberSet, o metav1.Object) string {
 		return of
 	}
 	return ""
+}
+
+// ours says of an object that no set owns whether it was made for this one.
+func (o *Object) ours(set *v1alpha1.MemberSet, found metav1.Object) {
+	if o.Ours = found.GetAnnotations()[SetUIDAnnotation] == string(set.UID); o.Ours {
+		o.Of = ""
+	}
 }
 
 // ServiceOf is what is known of a Service that carries the set's label.
@@ -73,14 +83,14 @@ func waiting(status *corev1.PodStatus) string {
 // ClaimOf is what a claim says itself. No set owns claims: its own are those that were made for it.
 func ClaimOf(set *v1alpha1.MemberSet, claim *corev1.PersistentVolumeClaim) Claim {
 	c := Claim{Object: ObjectOf(set, claim), Volume: claim.Spec.VolumeName, Unbound: claim.Spec.VolumeName == "", Made: claim.Annotations[TemplateHashAnnotation]}
-	c.Ours = claim.Annotations[SetUIDAnnotation] == string(set.UID)
+	c.ours(set, claim)
 	return c
 }
 
 // FileOf is what the ConfigMap says by which the system of a set is found. No set owns it: its own is the one that was made for it.
 func FileOf(set *v1alpha1.MemberSet, kind *FileKind, found *corev1.ConfigMap) *File {
 	f := &File{Object: ObjectOf(set, found), Version: found.ResourceVersion, Content: found.Data[kind.Key(&set.Spec.System).Key]}
-	f.Ours = found.Annotations[SetUIDAnnotation] == string(set.UID)
+	f.ours(set, found)
 	return f
 }
 

@@ -105,10 +105,17 @@ func TestWhoseAnObjectIs(t *testing.T) {
 		"by its label":          {metav1.ObjectMeta{Labels: map[string]string{v1alpha1.MemberSetLabel: "other"}}, "other"},
 		"by what controls it":   {metav1.ObjectMeta{OwnerReferences: by("other")}, "other"},
 		"its label was altered": {metav1.ObjectMeta{Labels: map[string]string{v1alpha1.MemberSetLabel: "kv"}, OwnerReferences: by("other")}, "other"},
+		"its own, its label says another": {metav1.ObjectMeta{Labels: map[string]string{v1alpha1.MemberSetLabel: "other"}, OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(set, v1alpha1.GroupVersion.WithKind("MemberSet"))}}, ""},
 		"another controller's":  {metav1.ObjectMeta{OwnerReferences: []metav1.OwnerReference{{Kind: "StatefulSet", APIVersion: "apps/v1", Name: "db", Controller: new(true)}}}, ""},
 	} {
 		if got := ObjectOf(set, &corev1.Pod{ObjectMeta: test.meta}).Of; got != test.want {
 			t.Errorf("%s: it is of %q, want %q", name, got, test.want)
 		}
+	}
+	claim := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{
+		Labels: map[string]string{v1alpha1.MemberSetLabel: "other"}, Annotations: map[string]string{SetUIDAnnotation: string(set.UID)},
+	}}
+	if got := ClaimOf(set, claim); got.Of != "" || !got.Ours {
+		t.Errorf("a claim that was made for the set, and whose label says another, is of %q", got.Of)
 	}
 }

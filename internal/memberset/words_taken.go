@@ -28,13 +28,15 @@ func Taken(a *Action, set *v1alpha1.MemberSet, there *Object) Blocker {
 		kind, resource = "Service", "service"
 	}
 	b := Blocker{Reason: NameTaken, Message: fmt.Sprintf("%s %s is there, and does not carry the label %s=%s", kind, name, v1alpha1.MemberSetLabel, set.Name)}
-	switch {
+	switch label := fmt.Sprintf("kubectl label --overwrite %s %s -n %s %s=%s", resource, name, set.Namespace, v1alpha1.MemberSetLabel, set.Name); {
 	case there == nil:
 		b.Remedy = fmt.Sprintf("see what it is for: kubectl describe %s %s -n %s", resource, name, set.Namespace)
 	case there.Of != "":
 		return taken(kind, there, a.Member, set)
+	case there.Ours:
+		b.Remedy = "it was made for this MemberSet: " + label
 	default:
-		b.Remedy = fmt.Sprintf("where it was made for this set: kubectl label %s %s -n %s %s=%s; else delete it, or move what it is for elsewhere", resource, name, set.Namespace, v1alpha1.MemberSetLabel, set.Name)
+		b.Remedy = fmt.Sprintf("where it was made for this set: %s; else delete it, or move what it is for elsewhere", label)
 	}
 	return b
 }

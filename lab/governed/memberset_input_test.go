@@ -91,7 +91,7 @@ func (h *house) setSaysWhosePodItIs(t *testing.T) {
 	labelled, err := h.lab.Client().CoreV1().Pods(ns).Get(t.Context(), "kv-server-1", metav1.GetOptions{})
 	must(t, err)
 	h.waitSetSays(t, ns, other.Name, "MemberNotKnown", "pod kv-server-1 carries the label usher.sh/member-set=other", "kubectl label pod kv-server-1 -n "+ns)
-	h.waitSetSays(t, ns, "kv", "NameTaken", "pod kv-server-1 is there, and does not carry the label usher.sh/member-set=kv", "kubectl label pod kv-server-1 -n "+ns+" usher.sh/member-set=kv")
+	h.waitSetSays(t, ns, "kv", "NameTaken", "pod kv-server-1 is there, and does not carry the label usher.sh/member-set=kv", "it was made for this MemberSet: kubectl label --overwrite pod kv-server-1 -n "+ns+" usher.sh/member-set=kv")
 	h.stillThere(t, ns, append(pods, labelled)...)
 	h.kubectl(t, "label", "pod", "kv-server-1", "-n", ns, "--overwrite", v1alpha1.MemberSetLabel+"=kv").succeed(t)
 	testlab.WaitFor(t, h.lab.Pods(ns), "both pods to be there", func(all []*corev1.Pod) bool { return len(all) == 2 })

@@ -167,17 +167,23 @@ func makes(a *memberset.Action) bool {
 	return a.Kind == memberset.MakePod || a.Kind == memberset.MakeClaim || a.Kind == memberset.MakeService
 }
 
-// holder reads what has the name of an object that an action would make; nil: it is not known.
+// holder reads what has the name of an object that an action would make; nil: it is not known, and the next look says it.
 func (r *reconciler) holder(ctx context.Context, set *v1alpha1.MemberSet, a *memberset.Action) *memberset.Object {
+	named := client.ObjectKey{Namespace: set.Namespace, Name: a.Member}
+	if a.Claim != nil {
+		claim := &corev1.PersistentVolumeClaim{}
+		named.Name = a.Claim.Name
+		if r.live.Get(ctx, named, claim) != nil {
+			return nil
+		}
+		there := memberset.ClaimOf(set, claim)
+		return &there.Object
+	}
 	var found client.Object = &corev1.Pod{}
-	key := client.ObjectKey{Namespace: set.Namespace, Name: a.Member}
-	switch {
-	case a.Claim != nil:
-		found, key.Name = &corev1.PersistentVolumeClaim{}, a.Claim.Name
-	case a.Service != nil:
+	if a.Service != nil {
 		found = &corev1.Service{}
 	}
-	if err := r.live.Get(ctx, key, found); err != nil { // the next look says it
+	if r.live.Get(ctx, named, found) != nil {
 		return nil
 	}
 	there := memberset.ObjectOf(set, found)

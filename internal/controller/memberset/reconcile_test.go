@@ -86,7 +86,7 @@ func TestANameThatIsTaken(t *testing.T) {
 	if after != later || len(found.Status.Blockers) != 1 || found.Status.Blockers[0].Reason != string(memberset.NameTaken) {
 		t.Fatalf("it is looked at again in %s, and waits for %+v", after, found.Status.Blockers)
 	}
-	want := "where it was made for this set: kubectl label pod kv-server-1 -n shop usher.sh/member-set=kv; else delete it, or move what it is for elsewhere"
+	want := "where it was made for this set: kubectl label --overwrite pod kv-server-1 -n shop usher.sh/member-set=kv; else delete it, or move what it is for elsewhere"
 	if found.Status.Blockers[0].Remedy != want {
 		t.Error(found.Status.Blockers[0].Remedy)
 	}
