@@ -100,13 +100,13 @@ func TestWhoseAnObjectIs(t *testing.T) {
 		meta metav1.ObjectMeta
 		want string
 	}{
-		"its own":               {metav1.ObjectMeta{Labels: map[string]string{v1alpha1.MemberSetLabel: "kv"}, OwnerReferences: by("kv")}, ""},
-		"no set's":              {metav1.ObjectMeta{}, ""},
-		"by its label":          {metav1.ObjectMeta{Labels: map[string]string{v1alpha1.MemberSetLabel: "other"}}, "other"},
-		"by what controls it":   {metav1.ObjectMeta{OwnerReferences: by("other")}, "other"},
-		"its label was altered": {metav1.ObjectMeta{Labels: map[string]string{v1alpha1.MemberSetLabel: "kv"}, OwnerReferences: by("other")}, "other"},
+		"its own":                         {metav1.ObjectMeta{Labels: map[string]string{v1alpha1.MemberSetLabel: "kv"}, OwnerReferences: by("kv")}, ""},
+		"no set's":                        {metav1.ObjectMeta{}, ""},
+		"by its label":                    {metav1.ObjectMeta{Labels: map[string]string{v1alpha1.MemberSetLabel: "other"}}, "other"},
+		"by what controls it":             {metav1.ObjectMeta{OwnerReferences: by("other")}, "other"},
+		"its label was altered":           {metav1.ObjectMeta{Labels: map[string]string{v1alpha1.MemberSetLabel: "kv"}, OwnerReferences: by("other")}, "other"},
 		"its own, its label says another": {metav1.ObjectMeta{Labels: map[string]string{v1alpha1.MemberSetLabel: "other"}, OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(set, v1alpha1.GroupVersion.WithKind("MemberSet"))}}, ""},
-		"another controller's":  {metav1.ObjectMeta{OwnerReferences: []metav1.OwnerReference{{Kind: "StatefulSet", APIVersion: "apps/v1", Name: "db", Controller: new(true)}}}, ""},
+		"another controller's":            {metav1.ObjectMeta{OwnerReferences: []metav1.OwnerReference{{Kind: "StatefulSet", APIVersion: "apps/v1", Name: "db", Controller: new(true)}}}, ""},
 	} {
 		if got := ObjectOf(set, &corev1.Pod{ObjectMeta: test.meta}).Of; got != test.want {
 			t.Errorf("%s: it is of %q, want %q", name, got, test.want)

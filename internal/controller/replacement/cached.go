@@ -23,10 +23,15 @@ type knowledge struct {
 	mu       sync.Mutex
 	at       map[types.UID]time.Time // of the last look
 	versions map[types.UID]*v1alpha1.ReplacementRequest
+	looks    map[types.UID]*look // that were held up by a system alone, until the next
 }
 
-// mostKnown is how many requests are remembered; beyond, they are looked at and read more often.
-const mostKnown = 1000
+const (
+	// mostKnown is how many requests are remembered; beyond, they are looked at and read more often.
+	mostKnown = 1000
+	// mostLooks is the same of looks, which have pods and sets.
+	mostLooks = 100
+)
 
 func (k *knowledge) looked(request types.UID, at time.Time) {
 	k.mu.Lock()
@@ -35,6 +40,25 @@ func (k *knowledge) looked(request types.UID, at time.Time) {
 		k.at = map[types.UID]time.Time{}
 	}
 	k.at[request] = at
+}
+
+// hold keeps a look for the next one.
+func (k *knowledge) hold(l *look) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.looks == nil || len(k.looks) >= mostLooks {
+		k.looks = map[types.UID]*look{}
+	}
+	k.looks[l.request.UID] = l
+}
+
+// held returns the look that was kept for a request, once; nil: there is none.
+func (k *knowledge) held(request types.UID) *look {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	l := k.looks[request]
+	delete(k.looks, request)
+	return l
 }
 
 func (k *knowledge) last(request types.UID) time.Time {

@@ -37,8 +37,9 @@ type look struct {
 	role     *v1alpha1.Role // the member's; nil: no entry claims it
 	data     []string       // nodes that the volumes may be on
 	pods     []string       // that have not finished and are the member; nil: that was not read, or none is
-	asked    bool           // since the look began its system was asked to put the successor on its list
-	entryAt  int            // of the policy's entries, the one that claims the member; -1: none
+	verdict  []replacement.Blocker
+	asked    bool // since the look began its system was asked to put the successor on its list
+	entryAt  int  // of the policy's entries, the one that claims the member; -1: none
 	// patch is the provider of the entry with its values for the member; nil: no object is patched. Do and Undo are what it comes to for the
 	// object as it was read; nil: nothing.
 	patch    *v1alpha1.PatchProvider
@@ -374,8 +375,9 @@ func (l *look) judged(input eviction.Input) {
 	verdict := eviction.JudgeReplacing(input, l.request.UID)
 	for i := range verdict.Blockers {
 		b := &verdict.Blockers[i]
-		l.lacks(replacement.Blocker{Rule: b.Rule, Reason: replacement.Reason(b.Reason), Message: b.Message, Remedy: b.Remedy, Never: b.Never, WaivedBy: b.WaivedBy})
+		l.verdict = append(l.verdict, replacement.Blocker{Rule: b.Rule, Reason: replacement.Reason(b.Reason), Message: b.Message, Remedy: b.Remedy, Never: b.Never, WaivedBy: b.WaivedBy})
 	}
+	l.in.Rules = append(l.in.Rules, l.verdict...)
 }
 
 func (r *reconciler) input(ctx context.Context, l *look) (eviction.Input, error) {

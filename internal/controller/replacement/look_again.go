@@ -2,6 +2,7 @@ package replacement
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -41,6 +42,34 @@ func (r *reconciler) lookOn(ctx context.Context, before *look, request *v1alpha1
 		return r.lookAnew(ctx, before, request)
 	}
 	return l, r.judge(ctx, l)
+}
+
+// resume looks at a request. Where the look before was held up by what the system said alone, and was a moment ago, it goes on with that: an answer of the
+// system is what it was waiting for, and of the member itself nothing goes before that is read again.
+func (r *reconciler) resume(ctx context.Context, request *v1alpha1.ReplacementRequest) (*look, error) {
+	before := r.known.held(request.UID)
+	if before == nil || request.DeletionTimestamp != nil || r.Now().Sub(before.read) >= before.lookLife() || !r.unchanged(ctx, before) {
+		return r.look(ctx, request)
+	}
+	return r.lookOn(ctx, before, request)
+}
+
+// unchanged reports whether the cache has the pod of a look as it was read then: a look that goes on with another one removes nothing, and is taken anew.
+func (r *reconciler) unchanged(ctx context.Context, l *look) bool {
+	var pod corev1.Pod
+	key := client.ObjectKey{Namespace: l.request.Namespace, Name: l.in.Member.PodName}
+	if err := r.client.Get(ctx, key, &pod); err != nil {
+		return l.pod == nil
+	}
+	return l.pod != nil && alike(&pod, l.pod) && pod.Spec.NodeName == l.pod.Spec.NodeName && (pod.DeletionTimestamp == nil) == (l.pod.DeletionTimestamp == nil)
+}
+
+// heldBySystem reports whether all that a look waits for comes of what the member's system says: the verdict, and its list of members.
+func heldBySystem(seen *look, blockers []replacement.Blocker) bool {
+	return len(blockers) > 0 && !seen.asked && seen.in.Delegated == nil && !slices.ContainsFunc(blockers, func(b replacement.Blocker) bool {
+		judged := slices.ContainsFunc(seen.verdict, func(of replacement.Blocker) bool { return of.Reason == b.Reason && of.Message == b.Message })
+		return !judged && b.Reason != replacement.MembershipNotKnown
+	})
 }
 
 // lookLife is how long what was read of a member serves the steps that follow: two answers of a system that has to wait for a lost member.

@@ -112,7 +112,7 @@ func ended(request *v1alpha1.ReplacementRequest) bool {
 // steps takes the steps that follow each other without anything that is waited for. What the apiserver answered to the last write is the request as it
 // is then, and need not be read again.
 func (r *reconciler) steps(ctx context.Context, request *v1alpha1.ReplacementRequest) (reconcile.Result, error) {
-	seen, err := r.look(ctx, request)
+	seen, err := r.resume(ctx, request)
 	for range turns {
 		if err != nil {
 			return reconcile.Result{}, err
@@ -276,6 +276,9 @@ func (r *reconciler) report(ctx context.Context, seen *look, result *replacement
 	}
 	status.Places = seen.places
 	r.known.looked(seen.request.UID, r.Now())
+	if progress == nil && heldBySystem(seen, result.Blockers) {
+		r.known.hold(seen)
+	}
 	if progress == nil && passing(seen, result) {
 		return nil, reconcile.Result{RequeueAfter: min(after, unwatched)}, nil
 	}

@@ -1,0 +1,81 @@
+package replacement
+
+import (
+	"context"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"usher.sh/usher/api/v1alpha1"
+)
+
+// What is read of a member is not read again when its system says something new a moment later; it is where anything else may have changed.
+func TestAnAnswerOfTheSystemIsNoReasonToReadAll(t *testing.T) {
+	for name, c := range map[string]struct {
+		rule      string
+		meanwhile func(t *testing.T, m *member)
+		anew      bool
+	}{
+		"a rule holds it up":       {"false", func(*testing.T, *member) {}, false},
+		"its node holds it up too": {"", func(*testing.T, *member) {}, true},
+		"it takes long":            {"false", func(_ *testing.T, m *member) { m.now = m.now.Add(2 * patience) }, true},
+		"its pod is another": {"false", func(t *testing.T, m *member) {
+			m.update(t, m.pod, func() { m.pod.Labels["id"] = "db-1" })
+		}, true},
+		"the policy is another": {"false", func(t *testing.T, m *member) {
+			m.update(t, m.policy, func() { m.policy.Generation++ })
+		}, true},
+		"the request is deleted": {"false", func(t *testing.T, m *member) {
+			if err := m.store.Delete(t.Context(), m.request); err != nil {
+				t.Fatal(err)
+			}
+		}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := newMember(t, func(m *member) {
+				m.request.Status.Step, m.request.Status.Predecessor = v1alpha1.ReplacementWaiting, nil
+				m.policy.Status.Replacing = nil
+				if c.rule != "" {
+					m.policy.Spec.Roles[0].Replace.Rules = []v1alpha1.Rule{{Name: "r", Reason: "Said", Expression: c.rule, Message: "m"}}
+				}
+			})
+			if c.rule == "" {
+				node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1", UID: "n1"}}
+				node.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
+				if err := m.store.Create(t.Context(), node); err != nil {
+					t.Fatal(err)
+				}
+			}
+			sets := 0
+			m.r.live = interceptor.NewClient(m.store.(client.WithWatch), interceptor.Funcs{
+				Get: func(ctx context.Context, under client.WithWatch, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
+					if _, is := o.(*appsv1.StatefulSet); is {
+						sets++
+					}
+					return under.Get(ctx, key, o, opts...)
+				},
+			})
+			look := func() int {
+				sets = 0
+				if _, err := m.r.reconcile(t.Context(), reconcile.Request{NamespacedName: client.ObjectKeyFromObject(m.request)}); err != nil {
+					t.Fatal(err)
+				}
+				return sets
+			}
+			if look() != 1 {
+				t.Fatalf("the set was read %d times at the first look", sets)
+			}
+			c.meanwhile(t, m)
+			if anew := look() > 0; anew != c.anew {
+				found := &v1alpha1.ReplacementRequest{}
+				_ = m.store.Get(t.Context(), client.ObjectKeyFromObject(m.request), found)
+				t.Errorf("read anew: %t; it waits for %+v", anew, found.Status.Blockers)
+			}
+		})
+	}
+}
