@@ -48,6 +48,29 @@ func TestPerNodeEmptiesFirst(t *testing.T) {
 	}
 }
 
+// A member stays whose node matches again before the member leaves.
+func TestANodeMatchesAgain(t *testing.T) {
+	w := newWorld(emptying, 0, t.Fatalf)
+	w.group().Replicas, w.group().PerNode = nil, &v1alpha1.PerNode{NodeSelector: map[string]string{"agent": ""}}
+	w.in.Nodes = map[string][]string{"member": {"n1", "n2", "n3"}}
+	if !w.settle() {
+		t.Fatalf("at first: %+v", w.in.Set.Status)
+	}
+	before := w.ids()
+	w.in.Nodes["member"] = []string{"n1", "n2"}
+	for range 3 {
+		w.pass()
+		w.step(-1)
+	}
+	if w.memberNamed("kv-member-3").Removal == nil {
+		t.Fatal("it is not marked")
+	}
+	w.in.Nodes["member"] = []string{"n1", "n2", "n3"}
+	if !w.settle() || !slices.Equal(w.ids(), before) || w.memberNamed("kv-member-3").Removal != nil || w.anyExcluded() {
+		t.Errorf("in the end there are %v, and one is excluded: %t: %+v", w.ids(), w.anyExcluded(), w.in.Set.Status.Members)
+	}
+}
+
 // A set has no more members than its status has room for, and says so.
 func TestNoMoreMembersThanCanBeKept(t *testing.T) {
 	for name, more := range map[string]func(in *Input, g *v1alpha1.MemberGroup){

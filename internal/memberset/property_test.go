@@ -1,6 +1,7 @@
 package memberset
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -18,48 +19,84 @@ func TestPropertySet(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		kind := rapid.SampledFrom([]Kind{listing, plain, emptying, maintaining()}).Draw(t, "kind")
 		w := newWorld(kind, int32(rapid.IntRange(1, 5).Filter(func(n int) bool { return n != 2 || !kind.Lists }).Draw(t, "replicas")), t.Fatalf)
-		w.pinned = rapid.Bool().Draw(t, "pinned")
-		if kind.Maintains != nil {
-			w.in.Set.Spec.UpdateStrategy.Recreate.Maintenance = rapid.SampledFrom([]v1alpha1.MaintenanceMode{v1alpha1.MaintenanceManaged, ""}).Draw(t, "maintenance")
-		}
-		if rapid.Bool().Draw(t, "complete") && !w.settle() {
-			t.Fatal("it is not complete")
-		}
-		for range rapid.IntRange(0, 60).Draw(t, "steps") {
-			w.happen(t)
-		}
-		w.lost, w.mute = map[string]bool{}, false
-		if strings.Contains(string(w.group().Template.Raw), "broken") { // it is corrected
-			w.image("etcd")
-		}
-		if w.upkeep.other { // another client ends what it has begun
-			w.another("")
-		}
+		w.live(t)
 		if kind.Lists && len(w.in.Set.Status.Groups) > 0 { // what was refused is set back
 			w.in.Set.Spec.Groups[0].Replicas = new((&decision{Input: &w.in}).wanted(&w.in.Set.Spec.Groups[0]))
 		}
-		rests := w.settle()
-		if !rests && w.isGivenUp() {
+		w.rests(t, int(*w.in.Set.Spec.Groups[0].Replicas))
+	})
+}
+
+// TestPropertyPerNode is the same of a set with a member for each of some nodes, which become others: in the end each of them has one, and it is there.
+func TestPropertyPerNode(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		w := newWorld(rapid.SampledFrom([]Kind{plain, emptying, maintaining()}).Draw(t, "kind"), 0, t.Fatalf)
+		w.group().Replicas, w.group().PerNode = nil, &v1alpha1.PerNode{NodeSelector: map[string]string{"agent": ""}}
+		w.in.Nodes = map[string][]string{"member": {"n1", "n2", "n3"}}
+		w.live(t)
+		w.cordoned = map[string]bool{}
+		for i := range w.in.Pods {
+			w.in.Pods[i].Wanted = false
+		}
+		nodes := w.in.Nodes["member"]
+		if !w.rests(t, len(nodes)) {
 			return
 		}
-		if !rests {
-			t.Fatalf("it has not come to rest: %+v", w.in.Set.Status)
-		}
-		if n := len(w.in.Set.Status.Members); n != int(*w.in.Set.Spec.Groups[0].Replicas) || len(w.in.Pods) != n || len(w.in.Claims) != n {
-			t.Fatalf("%d members, %d pods, %d claims", n, len(w.in.Pods), len(w.in.Claims))
-		}
-		if s := w.in.Set.Status.Groups[0]; s.UpdatedCount != s.Replicas {
-			t.Fatalf("%d of %d members are as their group says", s.UpdatedCount, s.Replicas)
-		}
-		if w.in.Set.Status.Maintenance != nil || w.upkeep.zone != "" {
-			t.Fatalf("zone %s is still under maintenance: %+v", w.upkeep.zone, w.in.Set.Status.Maintenance)
-		}
-		for id, disk := range w.disks {
-			if disk.excluded {
-				t.Fatalf("%s is still excluded", id)
+		for i := range w.in.Set.Status.Members {
+			m := &w.in.Set.Status.Members[i]
+			at := slices.Index(nodes, m.ForNode)
+			if at < 0 || !slices.ContainsFunc(w.in.Pods, func(p Pod) bool { return p.Name == m.ID && p.Node == m.ForNode }) {
+				t.Fatalf("%s is for node %q, of %v: %+v", m.ID, m.ForNode, w.in.Nodes["member"], w.in.Pods)
 			}
+			nodes = slices.Delete(slices.Clone(nodes), at, at+1)
 		}
 	})
+}
+
+// live has anything happen to a set, and then takes away what would keep it from coming to rest.
+func (w *world) live(t *rapid.T) {
+	w.pinned = rapid.Bool().Draw(t, "pinned")
+	if w.in.Kind.Maintains != nil {
+		w.in.Set.Spec.UpdateStrategy.Recreate.Maintenance = rapid.SampledFrom([]v1alpha1.MaintenanceMode{v1alpha1.MaintenanceManaged, ""}).Draw(t, "maintenance")
+	}
+	if rapid.Bool().Draw(t, "complete") && !w.settle() {
+		t.Fatal("it is not complete")
+	}
+	for range rapid.IntRange(0, 60).Draw(t, "steps") {
+		w.happen(t)
+	}
+	w.lost, w.mute = map[string]bool{}, false
+	if strings.Contains(string(w.group().Template.Raw), "broken") { // it is corrected
+		w.image("etcd")
+	}
+	if w.upkeep.other { // another client ends what it has begun
+		w.another("")
+	}
+}
+
+// rests fails unless the set comes to rest with as many members as it is to have; false: it is given up, and says how it is begun anew.
+func (w *world) rests(t *rapid.T, members int) bool {
+	switch rests := w.settle(); {
+	case !rests && w.isGivenUp():
+		return false
+	case !rests:
+		t.Fatalf("it has not come to rest: %+v", w.in.Set.Status)
+	}
+	if n := len(w.in.Set.Status.Members); n != members || len(w.in.Pods) != n || len(w.in.Claims) != n {
+		t.Fatalf("%d members, %d pods, %d claims", n, len(w.in.Pods), len(w.in.Claims))
+	}
+	if s := w.in.Set.Status.Groups[0]; s.UpdatedCount != s.Replicas {
+		t.Fatalf("%d of %d members are as their group says", s.UpdatedCount, s.Replicas)
+	}
+	if w.in.Set.Status.Maintenance != nil || w.upkeep.zone != "" {
+		t.Fatalf("zone %s is still under maintenance: %+v", w.upkeep.zone, w.in.Set.Status.Maintenance)
+	}
+	for id, disk := range w.disks {
+		if disk.excluded {
+			t.Fatalf("%s is still excluded", id)
+		}
+	}
+	return true
 }
 
 func (w *world) happen(t *rapid.T) {
@@ -68,7 +105,11 @@ func (w *world) happen(t *rapid.T) {
 		if ids := w.ids(); len(ids) > 0 && w.in.Kind.Empties && rapid.Bool().Draw(t, "another client") { // it includes a member
 			w.diskOf(rapid.SampledFrom(ids).Draw(t, "included")).excluded = false
 		}
-		if w.in.Set.Status.Formed != nil {
+		switch {
+		case w.in.Set.Status.Formed == nil:
+		case w.group().PerNode != nil: // others match
+			w.in.Nodes["member"] = rapid.SliceOfNDistinct(rapid.SampledFrom(w.nodes), 1, 4, rapid.ID).Draw(t, "nodes")
+		default:
 			w.in.Set.Spec.Groups[0].Replicas = new(int32(rapid.IntRange(1, 5).Draw(t, "replicas")))
 		}
 	case 1:

@@ -58,8 +58,9 @@ type world struct {
 	lost     map[string]bool // nodes
 	given    map[string]bool // ids that there were
 	avoided  map[string][]string
-	begun    bool // the system has been formed
-	together bool // the set was one whose members may all be removed at once
+	bound    map[string]string // the one node that a member may be on
+	begun    bool              // the system has been formed
+	together bool              // the set was one whose members may all be removed at once
 	permits  map[string]bool
 	cordoned map[string]bool      // nodes
 	pinned   bool                 // volumes can be used on their nodes alone
@@ -86,7 +87,7 @@ func newWorld(kind Kind, replicas int32, fail func(string, ...any)) *world {
 	}
 	w := &world{
 		in: Input{Set: set, Kind: kind}, fail: fail, clock: noon, nodes: []string{"n1", "n2", "n3", "n4", "n5", "n6"}, lost: map[string]bool{}, given: map[string]bool{},
-		avoided: map[string][]string{}, permits: map[string]bool{}, cordoned: map[string]bool{}, disks: map[string]*disk{}, taken: map[types.UID]string{},
+		avoided: map[string][]string{}, bound: map[string]string{}, permits: map[string]bool{}, cordoned: map[string]bool{}, disks: map[string]*disk{}, taken: map[types.UID]string{},
 	}
 	w.in.List.Unread = "no endpoint answers"
 	return w
@@ -266,12 +267,16 @@ func (w *world) makePod(a *Action) {
 		Object: Object{Name: a.Pod.Name, Member: a.Member, UID: w.uid(), Ours: true}, Version: "1", Made: a.Pod.Annotations[TemplateHashAnnotation],
 		Labels: a.Pod.Labels, Annotations: a.Pod.Annotations, Spec: &a.Pod.Spec, OnEviction: a.Pod.Annotations[v1alpha1.OnEvictionAnnotation],
 	})
+	delete(w.avoided, a.Member)
+	delete(w.bound, a.Member)
 	if affinity := a.Pod.Spec.Affinity; affinity != nil {
 		for _, f := range affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms[0].MatchFields {
+			if f.Operator == corev1.NodeSelectorOpIn {
+				w.bound[a.Member] = f.Values[0]
+				continue
+			}
 			w.avoided[a.Member] = append(w.avoided[a.Member], f.Values[0])
 		}
-	} else {
-		delete(w.avoided, a.Member)
 	}
 }
 
@@ -366,7 +371,7 @@ func (w *world) pass() {
 func (w *world) schedule(p *Pod) {
 	for i := range w.nodes {
 		node := w.nodes[(i+w.serial)%len(w.nodes)]
-		if !w.lost[node] && !w.cordoned[node] && !slices.Contains(w.avoided[p.Name], node) {
+		if only := w.bound[p.Name]; !w.lost[node] && !w.cordoned[node] && !slices.Contains(w.avoided[p.Name], node) && (only == "" || only == node) {
 			p.Node, p.Zone, p.Version, p.Pinned, p.IP = node, "z"+node[1:], "2", new(w.pinned), fmt.Sprintf("10.0.0.%d", w.serial)
 			w.serial++
 			return

@@ -18,21 +18,21 @@ import (
 func TestAnAnswerOfTheSystemIsNoReasonToReadAll(t *testing.T) {
 	for name, c := range map[string]struct {
 		rule      string
-		meanwhile func(t *testing.T, m *member)
+		meanwhile func(m *member)
 		anew      bool
 	}{
-		"a rule holds it up":       {"false", func(*testing.T, *member) {}, false},
-		"its node holds it up too": {"", func(*testing.T, *member) {}, true},
-		"it takes long":            {"false", func(_ *testing.T, m *member) { m.now = m.now.Add(2 * patience) }, true},
-		"its pod is another": {"false", func(t *testing.T, m *member) {
-			m.update(t, m.pod, func() { m.pod.Labels["id"] = "db-1" })
+		"a rule holds it up":       {"false", func(*member) {}, false},
+		"its node holds it up too": {"", func(*member) {}, true},
+		"it takes long":            {"false", func(m *member) { m.now = m.now.Add(2 * patience) }, true},
+		"its pod is another": {"false", func(m *member) {
+			m.update(m.t, m.pod, func() { m.pod.Labels["id"] = "db-1" })
 		}, true},
-		"the policy is another": {"false", func(t *testing.T, m *member) {
-			m.update(t, m.policy, func() { m.policy.Generation++ })
+		"the policy is another": {"false", func(m *member) {
+			m.update(m.t, m.policy, func() { m.policy.Generation++ })
 		}, true},
-		"the request is deleted": {"false", func(t *testing.T, m *member) {
-			if err := m.store.Delete(t.Context(), m.request); err != nil {
-				t.Fatal(err)
+		"the request is deleted": {"false", func(m *member) {
+			if err := m.store.Delete(m.t.Context(), m.request); err != nil {
+				m.t.Fatal(err)
 			}
 		}, true},
 	} {
@@ -70,7 +70,7 @@ func TestAnAnswerOfTheSystemIsNoReasonToReadAll(t *testing.T) {
 			if look() != 1 {
 				t.Fatalf("the set was read %d times at the first look", sets)
 			}
-			c.meanwhile(t, m)
+			c.meanwhile(m)
 			if anew := look() > 0; anew != c.anew {
 				found := &v1alpha1.ReplacementRequest{}
 				_ = m.store.Get(t.Context(), client.ObjectKeyFromObject(m.request), found)
