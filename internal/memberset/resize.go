@@ -227,7 +227,7 @@ func (d *decision) worst(members []*v1alpha1.SetMember) int {
 	return worst
 }
 
-// health is less for members that do less.
+// health is less for members that do less. One that the system uses no more, since it is excluded there, does not do its work though its pod is Ready.
 func (d *decision) health(m *v1alpha1.SetMember) int {
 	p := d.pod(m.ID)
 	switch {
@@ -235,7 +235,7 @@ func (d *decision) health(m *v1alpha1.SetMember) int {
 		return 0
 	case p == nil || p.Terminating || p.Finished:
 		return 1
-	case !p.Ready:
+	case !p.Ready, d.Kind.Empties && d.listUnread() == "" && !d.works(m):
 		return 2
 	}
 	return 3

@@ -12,6 +12,7 @@ func (d *decision) update() {
 	d.foreign()
 	d.refuseEmpty()
 	var recreated []*v1alpha1.SetMember
+	var replaced []outdated
 	for i := range d.status.Members {
 		m := &d.status.Members[i]
 		g := d.group(m.Group)
@@ -26,7 +27,7 @@ func (d *decision) update() {
 		d.unmarkCurrent(m, why)
 		switch {
 		case why != "":
-			d.markOutdated(g, m, why)
+			replaced = append(replaced, outdated{g, m, why})
 			d.keepPod(m, p)
 		case m.Removal == nil && p != nil && d.outdated(g, m, p) && d.recreates(g, m, p):
 			recreated = append(recreated, m)
@@ -34,7 +35,24 @@ func (d *decision) update() {
 			d.keepPod(m, p)
 		}
 	}
+	d.replace(replaced)
 	d.recreate(recreated)
+}
+
+// outdated is a member that is to be replaced, and why.
+type outdated struct {
+	group  *group
+	member *v1alpha1.SetMember
+	why    string
+}
+
+// replace has members be replaced, those that do not do their work before others, which go only once enough of their group do: where few may go at a time, each would wait
+// for the other.
+func (d *decision) replace(members []outdated) {
+	slices.SortStableFunc(members, func(a, b outdated) int { return cmp.Compare(d.health(a.member), d.health(b.member)) })
+	for _, o := range members {
+		d.markOutdated(o.group, o.member, o.why)
+	}
 }
 
 // keepPod takes back that the set has asked for the eviction of a pod.
