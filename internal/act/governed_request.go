@@ -92,7 +92,7 @@ func (g *Governed) patchRequest(ctx context.Context, request *api.EvictionReques
 
 // respond writes Usher's entry in the evictions of a pod in which it is Usher's turn. Words are written ten seconds apart at least, but for the
 // last one: each costs a write, and wakes who watches. One that is held back is to be written when RetryAfter of the answer is over, if it still
-// holds then.
+// holds then. So is one that was written a moment ago and that the cache does not show: it may be behind, or an earlier write has come late.
 func (g *Governed) respond(ctx context.Context, action eviction.Action) answers.Answer {
 	evictions, err := g.evictions(ctx, action.Pod, action.UID)
 	if err != nil {
@@ -107,11 +107,12 @@ func (g *Governed) respond(ctx context.Context, action eviction.Action) answers.
 			known = evictionrequest.WithEntry(e, last)
 		}
 		entry, write, _ := evictionrequest.NextEntry(known, evictionrequest.Responder, report, now)
-		if !write {
-			continue
-		}
-		if said && !report.Done {
+		_, lacks, _ := evictionrequest.NextEntry(e, evictionrequest.Responder, report, now)
+		switch final := write && report.Done; {
+		case said && (write || lacks) && !final:
 			answer.RetryAfter = sooner(answer.RetryAfter, betweenWords-age)
+			continue
+		case !write:
 			continue
 		}
 		patch, err := evictionrequest.ReportPatch(g.Lifecycle, e, entry)

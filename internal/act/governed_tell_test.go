@@ -58,8 +58,8 @@ func served(name string, state api.ResponderStateType) *api.Eviction {
 	}
 }
 
-// A cache that does not show the last word has it written no second time, in another second neither. Another word waits, and the last one
-// does not.
+// A cache that does not show the last word has it written no second time, in another second neither, and is looked at again: it may be behind, or
+// another write may have come late. Another word waits, and the last one does not.
 func TestTellWritesAWordOnceThoughTheCacheIsBehind(t *testing.T) {
 	g := governedWorld(t, served("ours", api.ResponderStateActive))
 	writes, at := 0, present
@@ -83,17 +83,56 @@ func TestTellWritesAWordOnceThoughTheCacheIsBehind(t *testing.T) {
 		held   time.Duration
 	}{
 		{0, holds, 1, 0},
-		{time.Second, holds, 1, 0},
+		{time.Second, holds, 1, 9 * time.Second},
 		{2 * time.Second, prepares, 1, 8 * time.Second},
-		{9 * time.Second, holds, 1, 0}, // it was another meanwhile, which is no news any more
+		{9 * time.Second, holds, 1, time.Second}, // it was another meanwhile, which is no news any more
 		{10 * time.Second, prepares, 2, 0},
 		{11 * time.Second, gone, 3, 0},
-		{12 * time.Second, gone, 3, 0},
+		{12 * time.Second, gone, 3, 9 * time.Second},
 	} {
 		at = present.Add(step.after)
 		_, answer := g.DoAll(t.Context(), []eviction.Action{{Kind: eviction.Respond, Pod: podKey, UID: "pod", Report: step.report}})
 		if wantCode(t, answer, answers.Accepted); writes != step.writes || answer.RetryAfter != step.held {
 			t.Errorf("%q after %s: %d writes, held back for %s", step.report.Message, step.after, writes, answer.RetryAfter)
+		}
+	}
+}
+
+// A write of this process that comes late undoes its last word, and nothing else has it look again: it is written once more as soon as the cache cannot
+// be behind any more. A cache that shows the last word needs no other look.
+func TestTellWritesAgainWhatALateWriteHasUndone(t *testing.T) {
+	g := governedWorld(t, served("ours", api.ResponderStateActive))
+	writes, at, shown := 0, present, served("ours", api.ResponderStateActive)
+	g.Now = func() time.Time { return at }
+	g.Client = interceptor.NewClient(g.Client.(client.WithWatch), interceptor.Funcs{
+		List: func(_ context.Context, _ client.WithWatch, list client.ObjectList, _ ...client.ListOption) error {
+			list.(*api.EvictionList).Items = []api.Eviction{*shown}
+			return nil
+		},
+		SubResourceApply: func(context.Context, client.Client, string, runtime.ApplyConfiguration, ...client.SubResourceApplyOption) error {
+			writes++
+			return nil
+		},
+	})
+	const before, word = "db-0 still holds data", "db-0 hands over"
+	for _, step := range []struct {
+		after  time.Duration
+		shown  string
+		writes int
+		held   time.Duration
+	}{
+		{0, before, 1, 0},
+		{time.Second, word, 1, 0},
+		{2 * time.Second, before, 1, 8 * time.Second},
+		{10 * time.Second, before, 2, 0},
+		{11 * time.Second, word, 2, 0},
+	} {
+		at = present.Add(step.after)
+		entry := evictionrequest.Entry(shown, evictionrequest.Responder)
+		entry.Message, entry.HeartbeatTime = new(step.shown), new(metav1.NewTime(present))
+		answer := g.Do(t.Context(), eviction.Action{Kind: eviction.Respond, Pod: podKey, UID: "pod", Report: eviction.Report{Message: word}})
+		if wantCode(t, answer, answers.Accepted); writes != step.writes || answer.RetryAfter != step.held {
+			t.Errorf("%q is shown after %s: %d writes, looked at again in %s", step.shown, step.after, writes, answer.RetryAfter)
 		}
 	}
 }
