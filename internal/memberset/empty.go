@@ -98,6 +98,9 @@ func (d *decision) blockExcluded(g string) {
 	}
 	for _, m := range d.counted(g, whole) {
 		b := memberExcluded(m.ID, d.Set.Namespace)
+		if d.Policy != nil && slices.Contains(d.Policy.Preparing, m.ID) {
+			b = memberPrepared(m.ID, d.Set)
+		}
 		if e := d.entry(m); e != nil && (e.Excluded || e.Healthy && !e.Whole) && !slices.Contains(d.blockers, b) {
 			d.block(b)
 		}

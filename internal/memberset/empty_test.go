@@ -4,6 +4,8 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"usher.sh/usher/api/v1alpha1"
 )
 
@@ -85,6 +87,35 @@ func TestAMemberThatAnotherClientHasExcluded(t *testing.T) {
 		if !w.settle() || slices.Contains(w.ids(), "kv-member-1") {
 			t.Errorf("by its id: %t: in the end there are %v", byID, w.ids())
 		}
+	}
+}
+
+// What an eviction has excluded is not said to be another client's: who takes that back has it excluded once more.
+func TestAMemberThatIsExcludedForItsEviction(t *testing.T) {
+	for name, test := range map[string]struct {
+		preparing []string
+		want      func(w *world) Blocker
+	}{
+		"its policy prepares it":        {[]string{"kv-member-2"}, func(w *world) Blocker { return memberPrepared("kv-member-2", w.in.Set) }},
+		"its policy prepares another":   {[]string{"kv-member-3"}, func(w *world) Blocker { return memberExcluded("kv-member-2", w.in.Set.Namespace) }},
+		"its policy says nothing of it": {nil, func(w *world) Blocker { return memberExcluded("kv-member-2", w.in.Set.Namespace) }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := emptyingAt(t, v1alpha1.RemovalEmptying)
+			w.diskOf("kv-member-2").foreign = true
+			w.in.Policy.Preparing = test.preparing
+			w.look()
+			want := test.want(w)
+			var got []string
+			for _, b := range Decide(w.in).Status.Blockers {
+				if b.Reason == string(MemberExcluded) {
+					got = append(got, b.Message, b.Remedy)
+				}
+			}
+			if diff := cmp.Diff([]string{want.Message, want.Remedy}, got); diff != "" {
+				t.Error(diff)
+			}
+		})
 	}
 }
 

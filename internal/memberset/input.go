@@ -206,6 +206,8 @@ type Policy struct {
 	Permits []types.UID
 	// Leaving are the ids of the members whose pods it says are on their way.
 	Leaving []string
+	// Preparing are the ids of the members whose evictions it says are prepared, or are no more and that is taken back.
+	Preparing []string
 }
 
 // Result is what follows.

@@ -202,8 +202,16 @@ func memberRefills(id string) Blocker {
 func memberExcluded(id, namespace string) Blocker {
 	return Blocker{
 		Reason:  MemberExcluded,
-		Message: fmt.Sprintf("member %s is excluded from the system, and no request of its own stands: another client did that, or a manager that ended before it was written down", id),
+		Message: fmt.Sprintf("member %s is excluded from the system, and no request of its own stands: another client did that, or Usher, and that was not written down, or was forgotten with its EvictionPolicy", id),
 		Remedy:  fmt.Sprintf("take the exclusion back in the system; or have the member replaced: usher replace %s -n %s", id, namespace),
+	}
+}
+
+func memberPrepared(id string, set *v1alpha1.MemberSet) Blocker {
+	return Blocker{
+		Reason:  MemberExcluded,
+		Message: fmt.Sprintf("member %s is excluded from the system for an eviction, which EvictionPolicy %s prepares or takes back", id, set.Name),
+		Remedy:  fmt.Sprintf("wait; see what the eviction waits for: usher why %s -n %s", id, set.Namespace),
 	}
 }
 

@@ -281,16 +281,25 @@ func (r *reconciler) ownPolicy(ctx context.Context, l *look) error {
 		return fmt.Errorf("reading policy: %w", err)
 	}
 	l.policy = policy
-	l.in.Policy = &memberset.Policy{
-		UID: policy.UID, Version: policy.ResourceVersion, Ours: metav1.IsControlledBy(policy, l.set), Deleted: policy.DeletionTimestamp != nil, Spec: policy.Spec,
+	l.in.Policy = policyOf(policy, l.set)
+	return nil
+}
+
+// policyOf is what a decision looks at of the policy of a set's name.
+func policyOf(policy *v1alpha1.EvictionPolicy, set *v1alpha1.MemberSet) *memberset.Policy {
+	p := &memberset.Policy{
+		UID: policy.UID, Version: policy.ResourceVersion, Ours: metav1.IsControlledBy(policy, set), Deleted: policy.DeletionTimestamp != nil, Spec: policy.Spec,
 	}
 	for i := range policy.Status.Replacing {
-		l.in.Policy.Permits = append(l.in.Policy.Permits, policy.Status.Replacing[i].RequestUID)
+		p.Permits = append(p.Permits, policy.Status.Replacing[i].RequestUID)
 	}
 	for i := range policy.Status.Leaving {
-		l.in.Policy.Leaving = append(l.in.Policy.Leaving, policy.Status.Leaving[i].ID)
+		p.Leaving = append(p.Leaving, policy.Status.Leaving[i].ID)
 	}
-	return nil
+	for i := range policy.Status.Preparations {
+		p.Preparing = append(p.Preparing, policy.Status.Preparations[i].ID)
+	}
+	return p
 }
 
 // list asks the system for its list, once there is a member that could answer.
