@@ -67,7 +67,7 @@ func (d *decision) ask() {
 	switch lost := d.astray(); {
 	case d.status.FormRequestTime != nil:
 		if len(lost) > 0 {
-			d.block(fileLost(lost, d.Kind.File.Key(&d.Set.Spec.System).Name, d.Set))
+			d.block(fileLost(lost, d.File, d.Set))
 		}
 		d.act(Action{Kind: Form})
 	case d.List.Formable:
@@ -144,7 +144,10 @@ func (d *decision) choose() {
 	}
 	file, missing := d.Kind.File.Begin(d.Set, first)
 	if missing != "" {
-		d.block(notBegun(missing, d.Kind.File.Key(&d.Set.Spec.System).Name, d.Set))
+		d.block(notBegun(missing, d.File, d.Set))
+		if d.File != nil && !d.File.Ours {
+			d.block(d.notOurs("ConfigMap", &d.File.Object, ""))
+		}
 		return
 	}
 	d.status.ClusterFile = file

@@ -62,6 +62,50 @@ func TestWhatAnotherSetHas(t *testing.T) {
 	}
 }
 
+// Where the first members cannot form their system, the ConfigMap goes with what is given up as far as it is there and the set's own. Another's is said to be there, since
+// it would be in the way again.
+func TestWhatIsGivenUpWithASet(t *testing.T) {
+	const deletes = "kubectl delete configmap kv -n shop"
+	for name, test := range map[string]struct {
+		file    *File
+		deletes bool
+		says    string
+	}{
+		"no ConfigMap":           {nil, false, ""},
+		"its own, which is left": {&File{Object: Object{Name: "kv", Ours: true}}, true, ""},
+		"another set's":          {&File{Object: Object{Name: "kv", Of: "other"}, Content: "other:0@10.0.0.9"}, false, "ConfigMap kv is of MemberSet other, and this one would give its own the same name"},
+		"a person's":             {&File{Object: Object{Name: "kv"}, Content: "x"}, false, "ConfigMap kv is there, and was not made for this MemberSet"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(emptying, 3, t.Fatalf)
+			file := *emptying.File
+			file.Begin = func(*v1alpha1.MemberSet, []Candidate) (string, string) { return "", "too few zones" }
+			w.in.Kind.File = &file
+			for range 10 {
+				w.pass()
+				w.step(-1)
+			}
+			w.in.File = test.file
+			r := Decide(w.in)
+			var advised, taken []string
+			for _, b := range r.Status.Blockers {
+				switch {
+				case strings.Contains(b.Message, "too few zones"):
+					advised = append(advised, b.Remedy)
+				case b.Reason == string(NameTaken):
+					taken = append(taken, b.Message)
+				}
+			}
+			if len(advised) != 1 || strings.Contains(advised[0], deletes) != test.deletes || !strings.Contains(advised[0], "kubectl delete memberset kv -n shop; ") {
+				t.Errorf("it advises %q", advised)
+			}
+			if got := strings.Join(taken, "; "); got != test.says {
+				t.Errorf("it says %q of the ConfigMap", got)
+			}
+		})
+	}
+}
+
 // What is advised where a number is taken helps: the set is complete without it.
 func TestANumberThatIsTakenIsGivenUp(t *testing.T) {
 	for name, advised := range map[string]func(*world){

@@ -9,7 +9,7 @@ import (
 )
 
 // notBegun is about pods that run where they cannot form a system together. What the set says of them reaches them only as they are made anew.
-func notBegun(missing, file string, set *v1alpha1.MemberSet) Blocker {
+func notBegun(missing string, file *File, set *v1alpha1.MemberSet) Blocker {
 	return Blocker{
 		Reason: SystemNotFormed, Message: "the first members cannot form their system: " + missing,
 		Remedy: fmt.Sprintf("keep the pods of spec.groups on different nodes by podAntiAffinity, for which they are made anew, and have enough nodes; where nodes have come since: kubectl delete pod -n %s -l %s=%s. More replicas count once the system is formed: where these are too few, %s",
@@ -17,10 +17,14 @@ func notBegun(missing, file string, set *v1alpha1.MemberSet) Blocker {
 	}
 }
 
-// beginAnew is how a set is given up that has not formed its system, with the ConfigMap of that.
-func beginAnew(set *v1alpha1.MemberSet, file string) string {
-	return fmt.Sprintf("and nothing is to be kept: kubectl delete memberset %s -n %s; kubectl delete pvc -n %s -l %s=%s; kubectl delete configmap %s -n %s; then write the MemberSet anew",
-		set.Name, set.Namespace, set.Namespace, v1alpha1.MemberSetLabel, set.Name, file, set.Namespace)
+// beginAnew is how a set is given up that has not formed its system, with the ConfigMap that was made for it. Another's stays.
+func beginAnew(set *v1alpha1.MemberSet, file *File) string {
+	deleted := ""
+	if file != nil && file.Ours {
+		deleted = fmt.Sprintf("; kubectl delete configmap %s -n %s", file.Name, set.Namespace)
+	}
+	return fmt.Sprintf("and nothing is to be kept: kubectl delete memberset %s -n %s; kubectl delete pvc -n %s -l %s=%s%s; then write the MemberSet anew",
+		set.Name, set.Namespace, set.Namespace, v1alpha1.MemberSetLabel, set.Name, deleted)
 }
 
 // growsOnceFormed is about members that are asked for beside those that form the system.
@@ -41,7 +45,7 @@ func fileRenewed(set string) Blocker {
 }
 
 // fileLost is the same once they were asked: there may be a database, and it is not found by any other file.
-func fileLost(lost []string, file string, set *v1alpha1.MemberSet) Blocker {
+func fileLost(lost []string, file *File, set *v1alpha1.MemberSet) Blocker {
 	return Blocker{
 		Reason: SystemNotFormed,
 		Message: fmt.Sprintf("the first members were asked to form their system by a cluster file that names %s, which no member has any more: whether there is a database is not known, and the file is not chosen anew",
