@@ -121,11 +121,12 @@ func (l *repairLook) zone(pod string) string {
 	return ""
 }
 
-// affected are the zones in which members are certainly unhealthy at this look.
+// affected are the zones in which members are certainly unhealthy at this look. One that has no pod, and that no StatefulSet says is to have one, is no
+// member until its ReplicaSet makes it anew: nothing is wrong with it.
 func (l *repairLook) affected() map[string]bool {
 	zones := map[string]bool{}
 	for pod, g := range l.members {
-		if g.paused.yes || g.paused.unknown || l.zone(pod) == "" {
+		if g.absent.yes || g.paused.yes || g.paused.unknown || l.zone(pod) == "" {
 			continue
 		}
 		for kind, seen := range g.conditions {

@@ -52,6 +52,12 @@ func TestRepairedExcuses(t *testing.T) {
 			l.members[member].conditions[replacement.PodFailing] = &sight{yes: true, no: true}
 		}
 	}
+	gone := func(member string) func(*departure, *repairLook) {
+		return func(_ *departure, l *repairLook) {
+			l.members[member].conditions[replacement.PodMissing] = &sight{yes: true}
+			l.members[member].absent = sight{yes: true}
+		}
+	}
 	for name, c := range map[string]struct {
 		repair v1alpha1.Repair
 		with   []func(*departure, *repairLook)
@@ -70,6 +76,7 @@ func TestRepairedExcuses(t *testing.T) {
 		"its zone is unhealthy":                {v1alpha1.Repair{}, []func(*departure, *repairLook){unhealthy("b")}, false},
 		"two zones are":                        {v1alpha1.Repair{}, []func(*departure, *repairLook){unhealthy("a", "b")}, true},
 		"a second zone may be":                 {v1alpha1.Repair{}, []func(*departure, *repairLook){unhealthy("b"), perhaps("a")}, false},
+		"a second zone has lost a pod":         {v1alpha1.Repair{}, []func(*departure, *repairLook){unhealthy("b"), gone("a")}, false},
 		"two zones are, and two may":           {v1alpha1.Repair{StopAbove: above(2)}, []func(*departure, *repairLook){unhealthy("a", "b")}, false},
 		"three zones are, and two may":         {v1alpha1.Repair{StopAbove: above(2)}, []func(*departure, *repairLook){unhealthy("a", "b", "c")}, true},
 		"what is wrong elsewhere counts not":   {v1alpha1.Repair{UnhealthyConditions: []v1alpha1.MemberConditionType{"NodeTainted"}}, []func(*departure, *repairLook){unhealthy("a", "b")}, false},
