@@ -37,6 +37,9 @@ func (o *whyOptions) askSystem(ctx context.Context, page *show.Why) error {
 	}
 	verdict, err := observe.Verdict(ctx, conn.client, page.Pod, about)
 	if !page.Pod.Labelled() && (errors.Is(err, observe.ErrNoVerdict) || err == nil && verdict.Role == "") {
+		if page.Set != "" {
+			return errors.New(page.Set)
+		}
 		return fmt.Errorf("pod %s is not governed by an EvictionPolicy: only its controller knows what takes its place", page.Pod.Key())
 	}
 	if errors.Is(err, observe.ErrNoVerdict) {

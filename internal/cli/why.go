@@ -127,7 +127,9 @@ func (o *whyOptions) Run(ctx context.Context) error {
 	if o.dump == "" {
 		read = o.readLive
 	}
+	sets := o.unformedSets()
 	view, pods, err := read(ctx)
+	err = sets.among(ctx, o.subjects, err)
 	switch {
 	case isUnknown(err) && o.replace && page.One:
 		return o.whyGone(ctx, view, snapshot.Key{Namespace: o.namespace, Name: o.subjects[0].name})
@@ -135,7 +137,7 @@ func (o *whyOptions) Run(ctx context.Context) error {
 		return err
 	}
 	for _, pod := range pods {
-		answer := show.Why{Pod: pod, Now: view.Now, Replace: o.replace}
+		answer := show.Why{Pod: pod, Now: view.Now, Replace: o.replace, Set: sets.of(ctx, pod)}
 		if !o.replace {
 			answer.Blockers = drain.Why(view, pod)
 		}

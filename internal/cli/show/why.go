@@ -24,7 +24,9 @@ type Why struct {
 	Fence string
 	// Replacements says of each ReplacementRequest for its member how far it is.
 	Replacements []string
-	Commands     Commands // how to type those that are named
+	// Set says that the MemberSet that runs the pod has not formed its system, and what that waits for; "": it has, or none runs it.
+	Set      string
+	Commands Commands // how to type those that are named
 }
 
 // Verdict is what is shown of an answer about a member.
@@ -115,9 +117,12 @@ func (w Why) Lines(width int, paint Paint) []string {
 	return append(append(lines, BlockerLines(unrepeated(w.Blockers), w.Now, width, paint)...), w.replacements(width)...)
 }
 
-// replacements are the requests for its member.
+// replacements are what is said of its MemberSet, and the requests for its member.
 func (w Why) replacements(width int) []string {
 	var lines []string
+	if w.Set != "" {
+		lines = indented(w.Commands.In(clean(w.Set)), "", width)
+	}
 	for _, line := range w.Replacements {
 		lines = append(lines, indented(w.Commands.In(clean(line)), "", width)...)
 	}
@@ -136,7 +141,7 @@ func (w Why) json() whyJSON {
 	return whyJSON{
 		Pod:  podJSON{Namespace: w.Pod.Namespace, Name: w.Pod.Name, UID: string(w.Pod.UID)},
 		Node: w.Pod.Node, MayGo: w.mayGo(), Blockers: blockersJSON(w.Blockers), Policy: w.Pod.Policy(), Verdict: w.verdictJSON(),
-		Replacements: w.Replacements,
+		Replacements: w.Replacements, Set: w.Set,
 	}
 }
 
@@ -149,6 +154,8 @@ type whyJSON struct {
 	Verdict  *verdictJSON  `json:"verdict,omitempty"`
 	// Replacements are sentences, one or more for each ReplacementRequest of the member.
 	Replacements []string `json:"replacements,omitempty"`
+	// Set is a sentence about its MemberSet, where that has not formed its system.
+	Set string `json:"set,omitempty"`
 }
 
 type verdictJSON struct {

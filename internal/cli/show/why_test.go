@@ -80,3 +80,15 @@ func TestWhyOfAReplacement(t *testing.T) {
 		t.Errorf("%q", got)
 	}
 }
+
+// That its set has not formed its system yet is said beside the answer.
+func TestWhyOfASetThatHasNotFormed(t *testing.T) {
+	page := WhyPods{One: true, Pods: []Why{{Pod: &snapshot.Pod{Namespace: "shop", Name: "kv-1", Node: "n1"}, Set: "MemberSet kv has not formed its system yet"}}}
+	const want = "shop/kv-1 on n1 may be evicted now\nMemberSet kv has not formed its system yet"
+	if got := strings.Join(page.Lines(200, Paint{}), "\n"); got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+	if text, err := page.JSON(); err != nil || !strings.Contains(string(text), `"set": "MemberSet kv has not formed its system yet"`) {
+		t.Errorf("%s, %v", text, err)
+	}
+}
