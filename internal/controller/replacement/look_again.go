@@ -7,6 +7,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"usher.sh/usher/api/v1alpha1"
@@ -54,18 +55,50 @@ func (r *reconciler) resume(ctx context.Context, request *v1alpha1.ReplacementRe
 	return r.lookOn(ctx, before, request)
 }
 
-// unchanged reports whether the cache has the pod of a look as it was read then: a look that goes on with another one removes nothing, and is taken anew.
+// unchanged reports whether the cache has the pod of a look, and its nodes, as they were read then: a permit is written by what they say, before they are read
+// again.
 func (r *reconciler) unchanged(ctx context.Context, l *look) bool {
 	var pod corev1.Pod
-	key := client.ObjectKey{Namespace: l.request.Namespace, Name: l.in.Member.PodName}
-	if err := r.client.Get(ctx, key, &pod); err != nil {
-		return l.pod == nil
+	err := r.client.Get(ctx, client.ObjectKey{Namespace: l.request.Namespace, Name: l.in.Member.PodName}, &pod)
+	if same := l.pod != nil && alike(&pod, l.pod) && saysTheSame(&pod, l.pod); err != nil && l.pod != nil || err == nil && !same {
+		return false
 	}
-	return l.pod != nil && alike(&pod, l.pod) && pod.Spec.NodeName == l.pod.Spec.NodeName && (pod.DeletionTimestamp == nil) == (l.pod.DeletionTimestamp == nil)
+	for name, before := range l.nodes {
+		if !r.nodeUnchanged(ctx, name, before.facts) {
+			return false
+		}
+	}
+	return true
 }
 
-// heldBySystem reports whether all that a look waits for comes of what the member's system says: the verdict, and its list of members.
+// saysTheSame reports whether two states of a pod say the same of where it is, and of whether it goes and does its work.
+func saysTheSame(a, b *corev1.Pod) bool {
+	was, is := namedPod(a), namedPod(b)
+	was.Version = is.Version
+	return a.Spec.NodeName == b.Spec.NodeName && *was == *is
+}
+
+// nodeUnchanged reports whether a node is in the cache as it was read, but for when its kubelet has reported last, which is in no Node.
+func (r *reconciler) nodeUnchanged(ctx context.Context, name string, before replacement.Node) bool {
+	object := &corev1.Node{}
+	err := r.client.Get(ctx, client.ObjectKey{Name: name}, object)
+	if apierrors.IsNotFound(err) {
+		object, err = nil, nil
+	}
+	if err != nil {
+		return false
+	}
+	now, err := r.standing(ctx, name, object)
+	now.Until = before.Until
+	return err == nil && now == before
+}
+
+// heldBySystem reports whether all that a look waits for comes of what the member's system says: the verdict, and its list of members. A successor is looked
+// at anew: it is complete without another look.
 func heldBySystem(seen *look, blockers []replacement.Blocker) bool {
+	if seen.in.Progress.Phase == replacement.Joining {
+		return false
+	}
 	return len(blockers) > 0 && !seen.asked && seen.in.Delegated == nil && !slices.ContainsFunc(blockers, func(b replacement.Blocker) bool {
 		judged := slices.ContainsFunc(seen.verdict, func(of replacement.Blocker) bool { return of.Reason == b.Reason && of.Message == b.Message })
 		return !judged && b.Reason != replacement.MembershipNotKnown

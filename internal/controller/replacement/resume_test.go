@@ -3,6 +3,7 @@ package replacement
 import (
 	"context"
 	"testing"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -12,13 +13,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"usher.sh/usher/api/v1alpha1"
+	"usher.sh/usher/internal/replacement"
 )
 
 // What is read of a member is not read again when its system says something new a moment later; it is where anything else may have changed.
 func TestAnAnswerOfTheSystemIsNoReasonToReadAll(t *testing.T) {
 	for name, c := range map[string]struct {
 		rule      string
-		meanwhile func(m *member)
+		meanwhile func(*member)
 		anew      bool
 	}{
 		"a rule holds it up":       {"false", func(*member) {}, false},
@@ -77,5 +79,63 @@ func TestAnAnswerOfTheSystemIsNoReasonToReadAll(t *testing.T) {
 				t.Errorf("read anew: %t; it waits for %+v", anew, found.Status.Blockers)
 			}
 		})
+	}
+}
+
+// What the cache shows anew of the pod, of its node, or of a place where it was, is not taken from an earlier look: its rules are asked about both, and a permit
+// is written by them.
+func TestWhatTheCacheShowsAnewIsReadAgain(t *testing.T) {
+	status := func(m *member, object client.Object, change func()) {
+		if err := m.store.Get(m.t.Context(), client.ObjectKeyFromObject(object), object); err != nil {
+			m.t.Fatal(err)
+		}
+		change()
+		if err := m.store.Status().Update(m.t.Context(), object); err != nil {
+			m.t.Fatal(err)
+		}
+	}
+	for name, c := range map[string]struct {
+		meanwhile func(*member)
+		anew      bool
+	}{
+		"nothing": {func(*member) {}, false},
+		"it is not Ready any more": {func(m *member) {
+			status(m, m.pod, func() {
+				m.pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionFalse}}
+			})
+		}, true},
+		"its node falls silent": {func(m *member) {
+			node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n2"}}
+			status(m, node, func() { node.Status.Conditions[0].Status = corev1.ConditionUnknown })
+		}, true},
+		"its node reports that it has room": {func(m *member) {
+			node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n2"}}
+			status(m, node, func() { node.Status.Allocatable = corev1.ResourceList{} })
+		}, false},
+		"a place that was gone is back": {func(m *member) { m.aliveNode(m.t, "n1") }, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := newMember(t, func(m *member) {
+				m.request.Status.Step, m.request.Status.Predecessor, m.pod.Spec.NodeName = v1alpha1.ReplacementWaiting, nil, "n2"
+			})
+			m.aliveNode(t, "n2")
+			m.r.known.hold(m.looked(t))
+			c.meanwhile(m)
+			m.now = m.now.Add(time.Second)
+			l, err := m.r.resume(t.Context(), m.request)
+			if err != nil || l.read.Equal(m.now) != c.anew {
+				t.Errorf("read at %s, %v", l.read, err)
+			}
+		})
+	}
+}
+
+// A successor is complete by a pod that was read past the cache, which may show it Ready for longer than it is.
+func TestNoLookAtASuccessorIsKept(t *testing.T) {
+	unknown := []replacement.Blocker{{Reason: replacement.MembershipNotKnown}}
+	for phase, want := range map[replacement.Phase]bool{replacement.Waiting: true, replacement.Removing: true, replacement.Joining: false} {
+		if got := heldBySystem(&look{in: replacement.StepInput{Progress: replacement.Progress{Phase: phase}}}, unknown); got != want {
+			t.Errorf("%s: %t", phase, got)
+		}
 	}
 }
