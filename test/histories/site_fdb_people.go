@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"usher.sh/usher/api/v1alpha1"
+	"usher.sh/usher/internal/memberset"
 )
 
 // editFDB is what an owner of a set of FoundationDB does to it beside.
@@ -66,17 +67,32 @@ func (s *setSite) include() {
 	}
 }
 
-// includeByHand takes back what people have excluded, and what Usher leaves since it may be theirs, as far as the database serves.
+// includeByHand takes back what people have excluded, and what Usher advises to take back, as far as the database serves.
 func (s *setSite) includeByHand() {
 	if s.fdb == nil {
 		return
 	}
 	for _, entry := range s.excludedFDB() {
-		if slices.ContainsFunc(s.world.left, func(note string) bool { return strings.Contains(note, "'include "+entry+"'") }) && !slices.Contains(s.byHand, entry) {
+		if s.advised(entry) && !slices.Contains(s.byHand, entry) {
 			s.byHand = append(s.byHand, entry)
 		}
 	}
 	s.byHand = slices.DeleteFunc(s.byHand, func(entry string) bool { return s.says("include " + entry) })
+}
+
+// advised reports whether Usher advises to take an exclusion back: it leaves that since it may be another client's, or its set waits for the member.
+func (s *setSite) advised(entry string) bool {
+	if slices.ContainsFunc(s.world.left, func(note string) bool { return strings.Contains(note, "'include "+entry+"'") }) {
+		return true
+	}
+	id, byID := strings.CutPrefix(entry, "locality_instance_id:")
+	if p := s.fdb.Find(entry); !byID && p != nil {
+		id = p.ID
+	}
+	set := s.world.set()
+	return set != nil && slices.ContainsFunc(set.Status.Blockers, func(b v1alpha1.ReplacementBlocker) bool {
+		return b.Reason == string(memberset.MemberExcluded) && strings.HasPrefix(b.Message, "member "+id+" ") && strings.HasPrefix(b.Remedy, "take the exclusion back")
+	})
 }
 
 // says has a person give fdbcli a command, and reports whether it is accepted.
