@@ -104,6 +104,9 @@ func TestWhatTheCacheShowsAnewIsReadAgain(t *testing.T) {
 				m.pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionFalse}}
 			})
 		}, true},
+		"its image is said to be pulled": {func(m *member) {
+			status(m, m.pod, func() { m.pod.Status.ContainerStatuses = []corev1.ContainerStatus{{ImageID: "i"}} })
+		}, false},
 		"its node falls silent": {func(m *member) {
 			node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n2"}}
 			status(m, node, func() { node.Status.Conditions[0].Status = corev1.ConditionUnknown })
@@ -117,6 +120,7 @@ func TestWhatTheCacheShowsAnewIsReadAgain(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			m := newMember(t, func(m *member) {
 				m.request.Status.Step, m.request.Status.Predecessor, m.pod.Spec.NodeName = v1alpha1.ReplacementWaiting, nil, "n2"
+				m.pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}
 			})
 			m.aliveNode(t, "n2")
 			m.r.known.hold(m.looked(t))
