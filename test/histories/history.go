@@ -71,14 +71,19 @@ func run(seed uint64, foundationDB bool, watches []string) Result {
 }
 
 // provoke has that happen more often which shows that a watch is missing: what rarely happens by itself mostly follows from another policy, or from another responder. The
-// policy of a set is Usher's, which sets back what others make of it.
+// policy of a set is Usher's, which sets back what others make of it. A request makes a difference to a set where members are replaced that are evicted.
 func (w *world) provoke(watches []string) {
 	if w.odds.sets == 0 {
 		w.odds.owners, w.odds.foreign, w.odds.silent = max(w.odds.owners, 2), max(w.odds.foreign, 50*w.dice.IntN(2)), w.dice.IntN(2)
 	}
 	w.odds.machines = max(w.odds.machines, 2*w.dice.IntN(2))
-	if slices.ContainsFunc(watches, func(watch string) bool { return strings.Contains(watch, string(namespaces)) }) {
-		w.odds.bare = max(w.odds.bare, 3)
+	for _, watch := range watches {
+		if strings.Contains(watch, string(namespaces)) {
+			w.odds.bare = max(w.odds.bare, 3)
+		}
+		if isOfSets(watch) && strings.Contains(watch, string(requests)) {
+			w.odds.evicted = 1
+		}
 	}
 }
 

@@ -178,6 +178,9 @@ func (s *setSite) newSet(replicas int32) *v1alpha1.MemberSet {
 	if w.odds.mends > 0 {
 		set.Spec.Repair = drawRepair(w.dice)
 	}
+	if w.odds.evicted > 0 {
+		set.Spec.OnEviction = v1alpha1.OnEvictionReplace
+	}
 	return set
 }
 

@@ -40,6 +40,7 @@ type odds struct {
 	sets       int // how often a set is changed; 0: there is none
 	gone       int // how often it is deleted
 	mends      int // 1: it has its members repaired
+	evicted    int // 1: it has those replaced whose eviction is asked for
 	repaired   int // how often policies change their mind about repair; 0: nothing repairs
 }
 
