@@ -154,7 +154,7 @@ func (c *Cluster) pass(d time.Duration) {
 func (c *Cluster) tick() {
 	c.now = c.now.Add(time.Second)
 	c.ticks++
-	if c.maintenance != "" && !c.now.Before(c.maintainedTo) {
+	if c.maintenance != "" && (!c.now.Before(c.maintainedTo) || c.findsLoss()) {
 		c.setMaintenance("")
 	}
 	if c.joined && !c.unformed && len(c.logs) < c.copies && c.sinceRecovery() >= rolesAfter { // it goes on to recover
@@ -182,6 +182,17 @@ func (c *Cluster) settled() bool {
 // has ended, and while that lasts.
 func (c *Cluster) conceals(p *Process) bool {
 	return !p.running && (c.now.Sub(p.missed) < lostAfter || p.Zone == c.maintenance)
+}
+
+// findsLoss reports whether the cluster finds out now that a process of another zone than the one under maintenance, which has copies, is lost. It ends the
+// maintenance then, as the real one was seen to after 69 s.
+func (c *Cluster) findsLoss() bool {
+	return slices.ContainsFunc(c.processes, func(p *Process) bool {
+		return !p.running && p.Zone != c.maintenance && c.now.Sub(p.missed) == lostAfter && slices.ContainsFunc(c.shards, func(s *shard) bool {
+			_, has := s.on[p.key()]
+			return has
+		})
+	})
 }
 
 // Behind has the slowest storage server be so far behind.

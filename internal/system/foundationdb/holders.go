@@ -34,11 +34,11 @@ type holder struct {
 	gone       time.Time // since when it is not in the status; zero: it is
 }
 
-// restart has all that is gone be gone only now.
-func (h *holders) restart(now time.Time) {
+// restart has all that is gone of a zone be gone only now, also where its zone is not known; "": of all zones.
+func (h *holders) restart(zone string, now time.Time) {
 	for _, of := range []map[string]holder{h.processes, h.unseen} {
 		for key, one := range of {
-			if !one.gone.IsZero() {
+			if !one.gone.IsZero() && (zone == "" || one.zone == "" || one.zone == zone) {
 				one.gone = now
 				of[key] = one
 			}
@@ -46,13 +46,16 @@ func (h *holders) restart(now time.Time) {
 	}
 }
 
-// look takes in a complete status. While a zone is under maintenance FoundationDB counts what is gone there as there, so the time begins at its end. What is
-// gone is known until its copies were made anew elsewhere: until then a maintenance that begins conceals it again. Where nothing is missing any more a maintenance
+// look takes in a complete status. While a zone is under maintenance FoundationDB counts what is gone there as there, so the time begins at its end; what is gone
+// of other zones it counts as ever. What is gone is known until its copies were made anew elsewhere: until then a maintenance that begins conceals it again. Where nothing is missing any more a maintenance
 // may have begun and ended since the last look.
 func (h *holders) look(v *view, members []system.Member, now time.Time) {
 	lacking := v.NotTolerant("") != ""
-	if v.Cluster.MaintenanceZone != "" || h.lacking && !lacking && now.Sub(h.looked) > unseenMaintenance {
-		h.restart(now)
+	if zone := v.Cluster.MaintenanceZone; zone != "" {
+		h.restart(zone, now)
+	}
+	if h.lacking && !lacking && now.Sub(h.looked) > unseenMaintenance {
+		h.restart("", now)
 	}
 	h.lacking, h.looked = lacking, now
 	processes := h.present(v, now)
@@ -132,7 +135,7 @@ func (h *holders) uncounted(zone string, now time.Time) string {
 		return ""
 	}
 	slices.Sort(names)
-	return fmt.Sprintf("no processes in the status any more: %s; FoundationDB may count what they have as there for %.0f s, and while a zone is under maintenance",
+	return fmt.Sprintf("no processes in the status any more: %s; FoundationDB may count what they have as there for %.0f s, and while their zone is under maintenance",
 		text.List(slices.Compact(names), 5), countedAfter.Seconds())
 }
 

@@ -138,6 +138,40 @@ func TestAMaintenanceBetweenTwoLooks(t *testing.T) {
 	}
 }
 
+// While a zone is under maintenance FoundationDB finds out what is lost of others as ever, and ends the maintenance then. So their members do not count as gone
+// for as long as it lasts: a manager that sees only then that they are would refuse what another one has begun the maintenance for.
+func TestMaintenanceOfAnotherZoneConcealsNothing(t *testing.T) {
+	onStorage(t, func(t *testing.T, s site) {
+		long(t, s)
+		b := newBench(t, s, 5, v1alpha1.FoundationDBWaits{})
+		b.settled()
+		b.byHand("maintenance on z1 1000")
+		s.kill("p5")
+		killed, revealed := s.now(), false
+		b.until("the copies are made anew", func() bool {
+			evidence := b.observe()
+			if evidence.Error != "" || evidence.System["problem"] != "" || evidence.Members["p5"]["reports"] != false {
+				return false
+			}
+			revealed = revealed || evidence.System["minReplicas"] == int64(1)
+			lacks := evidence.Members["p1"]["notTolerant"] // which is of the zone
+			if lacks == "" && !revealed {
+				t.Fatalf("after %s p5 is not missed, of which the status says nothing yet: %v", s.now().Sub(killed), evidence.System)
+			}
+			return lacks == ""
+		})
+		if !revealed {
+			t.Error("the status was whole all the time: FoundationDB conceals what is lost of another zone")
+		}
+		if zone := b.observe().System["maintenanceZone"]; zone != "" {
+			t.Errorf("zone %v is still under maintenance", zone)
+		}
+		if sim, ok := s.(simulated); ok && sim.Thin() > 0 {
+			t.Errorf("%d shards lack copies", sim.Thin())
+		}
+	})
+}
+
 // A manager that has not looked for long does not know what was there meanwhile.
 func TestAGapIsNoMissingTime(t *testing.T) {
 	sim := fdbsim.New(7, 2)
