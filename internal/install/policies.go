@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -84,6 +85,24 @@ func (r remover) replacements(ctx context.Context) error {
 			return nil
 		}
 		return []string{fmt.Sprintf("the replacement was under way (%s); look after StatefulSet %s yourself", step, set)}
+	}})
+}
+
+// fences removes what has nodes fenced, so that none is anew, and then all fences, as remove does: what they have set on their nodes goes.
+func (r remover) fences(ctx context.Context) error {
+	by, err := r.list(ctx, v1alpha1.GroupVersion.WithKind("LostNodePolicy"))
+	if err != nil {
+		return err
+	}
+	if err := r.deleteAll(ctx, by); err != nil {
+		return err
+	}
+	return r.removeHeld(ctx, held{"NodeFence", v1alpha1.FenceFinalizer, "waiting until the manager has taken its taint off the node", func(fence *unstructured.Unstructured) []string {
+		node, _, _ := unstructured.NestedString(fence.Object, "spec", "nodeName")
+		if taint, _, _ := unstructured.NestedString(fence.Object, "status", "taint"); taint != string(v1alpha1.TaintByUsher) {
+			return nil
+		}
+		return []string{fmt.Sprintf("node %[1]s may still have the taint %[2]s=%[3]s; where its machine runs: kubectl taint nodes %[1]s %[2]s-", node, corev1.TaintNodeOutOfService, v1alpha1.OutOfServiceValue)}
 	}})
 }
 

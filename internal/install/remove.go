@@ -24,7 +24,7 @@ import (
 // Remove takes out of the cluster what Usher has brought and written there, and says each thing that it removed, or would
 // with dryRun. Webhooks go first, so that nothing is refused when no replica answers any more. Requests go before the policies,
 // because those that a policy has held back would be carried out without it. The manager goes after the policies, because
-// it undoes what it has prepared for them, and gives back the nodes of maintenances.
+// it undoes what it has prepared for them, gives back the nodes of maintenances, and takes its taints off nodes that were lost.
 func (c Cluster) Remove(ctx context.Context, objects []*unstructured.Unstructured, namespace string, dryRun bool) error {
 	r := remover{c, dryRun}
 	steps := []func() error{
@@ -35,6 +35,7 @@ func (c Cluster) Remove(ctx context.Context, objects []*unstructured.Unstructure
 		func() error { return r.replacements(ctx) },
 		func() error { return r.requests(ctx) },
 		func() error { return r.policies(ctx) },
+		func() error { return r.fences(ctx) },
 		func() error { return r.manager(ctx, objects) },
 		func() error { return r.unlabel(ctx, "Pod", v1alpha1.PolicyLabel) },
 		func() error { return r.unlabel(ctx, "Pod", v1alpha1.AuditLabel) },

@@ -27,6 +27,8 @@ var (
 	policyKind  = schema.GroupVersionKind{Group: "usher.sh", Version: "v1alpha1", Kind: "EvictionPolicy"}
 	requestKind = schema.GroupVersionKind{Group: "lifecycle.k8s.io", Version: "v1alpha1", Kind: "EvictionRequest"}
 	ownRequest  = schema.GroupVersionKind{Group: lifecycleGroup, Version: "v1alpha1", Kind: "EvictionRequest"}
+	fenceKind   = schema.GroupVersionKind{Group: "usher.sh", Version: "v1alpha1", Kind: "NodeFence"}
+	fencingKind = schema.GroupVersionKind{Group: "usher.sh", Version: "v1alpha1", Kind: "LostNodePolicy"}
 	crdKind     = schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"}
 	bindingKind = schema.GroupVersionKind{Group: "rbac.authorization.k8s.io", Version: "v1", Kind: "RoleBinding"}
 )
@@ -46,7 +48,7 @@ func newObject(kind schema.GroupVersionKind, name string, fields map[string]stri
 func removing(t *testing.T, faults interceptor.Funcs, objects ...client.Object) (remover, *[]string, *strings.Builder) {
 	t.Helper()
 	scheme := runtime.NewScheme()
-	for _, kind := range []schema.GroupVersionKind{policyKind, requestKind, ownRequest, bindingKind, crdKind} {
+	for _, kind := range []schema.GroupVersionKind{policyKind, requestKind, ownRequest, bindingKind, fenceKind, fencingKind, crdKind} {
 		scheme.AddKnownTypeWithName(kind, &unstructured.Unstructured{})
 		list := kind
 		list.Kind += "List"
@@ -68,6 +70,7 @@ func removing(t *testing.T, faults interceptor.Funcs, objects ...client.Object) 
 	byName := func(o client.Object) []string { return []string{o.GetName()} }
 	store := fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).WithInterceptorFuncs(faults).
 		WithIndex(newObject(policyKind, "", nil), "metadata.name", byName).
+		WithIndex(newObject(fenceKind, "", nil), "metadata.name", byName).
 		WithIndex(newObject(crdKind, "", nil), "metadata.name", byName).Build()
 	return remover{Cluster: Cluster{Client: store, Out: out, UndoPatience: 100 * time.Millisecond, RemovalPatience: 100 * time.Millisecond}}, deleted, out
 }
@@ -159,6 +162,31 @@ func TestWhatOthersHoldIsLeftToThem(t *testing.T) {
 		t.Errorf("finalizers: %s", diff)
 	}
 	if !strings.Contains(out.String(), "stays until backup.example.com/snapshot is removed by its owner") {
+		t.Errorf("said:\n%s", out)
+	}
+}
+
+// A fence of a node that has not come back is let go where the manager does not, and what it leaves on the node is said. What would have the node fenced anew
+// goes before.
+func TestFencesAreLetGo(t *testing.T) {
+	fence := func(name, taint string) *unstructured.Unstructured {
+		f := newObject(fenceKind, name, map[string]string{"spec.nodeName": "node-" + name})
+		_ = unstructured.SetNestedField(f.Object, taint, "status", "taint")
+		f.SetFinalizers([]string{v1alpha1.FenceFinalizer})
+		return f
+	}
+	r, deleted, out := removing(t, interceptor.Funcs{}, fence("a", "Usher"), fence("b", "Other"), newObject(fencingKind, "policy", nil))
+	if err := r.Remove(t.Context(), nil, "usher-system", false); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{"policy", "a", "b"}, (*deleted)[:min(3, len(*deleted))]); diff != "" {
+		t.Error(diff)
+	}
+	if left, err := r.list(t.Context(), fenceKind); err != nil || len(left) > 0 {
+		t.Errorf("there are %v, %v", left, err)
+	}
+	const says = "node node-a may still have the taint node.kubernetes.io/out-of-service=usher; where its machine runs: kubectl taint nodes node-a node.kubernetes.io/out-of-service-"
+	if !strings.Contains(out.String(), says) || strings.Contains(out.String(), "node-b may") {
 		t.Errorf("said:\n%s", out)
 	}
 }
