@@ -7,7 +7,6 @@ import (
 	"slices"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -64,7 +63,7 @@ func (r *reconciler) markedBy(ctx context.Context, l *look, set *v1alpha1.Member
 	if err := r.readPod(ctx, l, l.in.Member.ID); err != nil {
 		return err
 	}
-	if l.pod != nil && set != nil && ofAnother(l.pod, set) { // its set could make none of the name
+	if l.pod != nil && set != nil && !r.mayBeOf(l, set) { // its set could make none of the name
 		l.pod = nil
 	}
 	if l.pod != nil {
@@ -73,6 +72,9 @@ func (r *reconciler) markedBy(ctx context.Context, l *look, set *v1alpha1.Member
 	}
 	if l.in.Progress.Phase == replacement.Joining || set == nil || l.policy == nil {
 		return nil
+	}
+	if l.pod != nil && l.provider() != nil && !r.isMember(l)(policycache.Facts(l.pod)) { // its labels were altered, and no rules of the member's would be asked by them
+		l.lacks(replacement.NoMember(l.in.Member.Role, l.in.Member.ID, l.policy.Name))
 	}
 	input, err := r.input(ctx, l)
 	if err != nil {
@@ -85,10 +87,13 @@ func (r *reconciler) markedBy(ctx context.Context, l *look, set *v1alpha1.Member
 	return nil
 }
 
-// ofAnother reports whether another than a set controls a pod.
-func ofAnother(pod *corev1.Pod, set *v1alpha1.MemberSet) bool {
-	owner := metav1.GetControllerOfNoCopy(pod)
-	return owner != nil && owner.UID != set.UID
+// mayBeOf reports whether the pod of the member's name may be the one that a set has made: the set controls it, or nothing does, and it is the predecessor or has the
+// member's labels. A pod that anyone has given the name says nothing of the member.
+func (r *reconciler) mayBeOf(l *look, set *v1alpha1.MemberSet) bool {
+	if owner := metav1.GetControllerOfNoCopy(l.pod); owner != nil {
+		return owner.UID == set.UID
+	}
+	return l.policy == nil || l.pod.UID == l.in.Progress.PodUID || r.isMember(l)(policycache.Facts(l.pod))
 }
 
 // unlisted reports whether the list of the set's own system, as a quorum has it now, is without a member. Who was taken off it by others is not missed any more, and

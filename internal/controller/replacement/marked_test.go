@@ -1,6 +1,7 @@
 package replacement
 
 import (
+	"slices"
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -182,5 +183,49 @@ func TestMarkedWhoseNameIsTaken(t *testing.T) {
 	}
 	if p := request.Status.Predecessor; request.Status.Step != v1alpha1.ReplacementRemoving || p == nil || p.PodUID != "" || !m.has(t, m.pod) {
 		t.Errorf("%s of %+v, waiting for %+v", request.Status.Step, p, request.Status.Blockers)
+	}
+}
+
+// A pod of the member's name that no entry of the policy claims has no verdict of its own: what the rules say of the member decides, and where it is the set's own, whose
+// labels were altered, it waits.
+func TestMarkedWhosePodIsNotClaimed(t *testing.T) {
+	set := markedBy(v1alpha1.RemovalReplaced)
+	own := []metav1.OwnerReference{*metav1.NewControllerRef(set, v1alpha1.GroupVersion.WithKind("MemberSet"))}
+	for name, test := range map[string]struct {
+		owners []metav1.OwnerReference
+		labels map[string]string
+		want   string
+	}{
+		"what nothing controls":          {nil, nil, "Said"},
+		"what carries its labels":        {nil, map[string]string{"app": "db", "id": "db-0"}, "Said"},
+		"its own, without its labels":    {own, nil, "MemberMissing"},
+		"its own, with another's labels": {own, map[string]string{"app": "db", "id": "db-1"}, "MemberMissing"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := newMember(t, func(m *member) {
+				m.policy.Spec.Members[0].Provider = &v1alpha1.Provider{MemberSet: &v1alpha1.MemberSetProvider{}}
+				m.policy.Spec.Roles[0].Replace.Rules = []v1alpha1.Rule{{Name: "r", Reason: "Said", Expression: "false", Message: "m"}}
+				m.policy.OwnerReferences, m.policy.Status.Replacing = own, nil
+				m.pod.OwnerReferences, m.pod.Labels = test.owners, test.labels
+				m.request.Status = v1alpha1.ReplacementRequestStatus{}
+			})
+			if err := m.store.Create(t.Context(), set.DeepCopy()); err != nil {
+				t.Fatal(err)
+			}
+			for range 4 {
+				if _, err := m.r.reconcile(t.Context(), reconcile.Request{NamespacedName: client.ObjectKeyFromObject(m.request)}); err != nil {
+					t.Fatal(err)
+				}
+				m.now = m.now.Add(later)
+			}
+			request := &v1alpha1.ReplacementRequest{}
+			if err := m.store.Get(t.Context(), client.ObjectKeyFromObject(m.request), request); err != nil {
+				t.Fatal(err)
+			}
+			says := slices.ContainsFunc(request.Status.Blockers, func(b v1alpha1.ReplacementBlocker) bool { return b.Reason == test.want })
+			if request.Status.Step != v1alpha1.ReplacementWaiting || !says {
+				t.Errorf("%s, waiting for %+v", request.Status.Step, request.Status.Blockers)
+			}
+		})
 	}
 }
