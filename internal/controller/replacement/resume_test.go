@@ -134,6 +134,25 @@ func TestWhatTheCacheShowsAnewIsReadAgain(t *testing.T) {
 	}
 }
 
+// A claim without a volume may be bound at any moment to one that is to be kept: what is deleted by an earlier look would take that with it.
+func TestNoLookAtAClaimWithoutAVolumeIsKept(t *testing.T) {
+	unknown := []replacement.Blocker{{Reason: replacement.MembershipNotKnown}}
+	for name, c := range map[string]struct {
+		claim  replacement.Claim
+		retain bool
+		want   bool
+	}{
+		"bound":                     {replacement.Claim{Name: "data", UID: "c", Volume: "v", Known: true}, true, true},
+		"none":                      {replacement.Claim{Name: "data"}, true, true},
+		"unbound":                   {replacement.Claim{Name: "data", UID: "c"}, true, false},
+		"unbound, and none is kept": {replacement.Claim{Name: "data", UID: "c"}, false, true},
+	} {
+		if got := heldBySystem(&look{in: replacement.StepInput{Retain: c.retain, Claims: []replacement.Claim{c.claim}}}, unknown); got != c.want {
+			t.Errorf("%s: %t", name, got)
+		}
+	}
+}
+
 // A successor is complete by a pod that was read past the cache, which may show it Ready for longer than it is.
 func TestNoLookAtASuccessorIsKept(t *testing.T) {
 	unknown := []replacement.Blocker{{Reason: replacement.MembershipNotKnown}}
