@@ -129,7 +129,7 @@ type Object struct {
 	Member      string // the id in its label
 	Ours        bool   // the set controls it; of a claim: it was made for this set and none before of its name
 	Terminating bool
-	Of          string // the other MemberSet that it says it is of; "": it says none
+	Of          string // the other MemberSet, or other controller, that it says it is of, with its kind; "": it says none
 }
 
 // Service is a member's Service.

@@ -16,21 +16,22 @@ import (
 func ObjectOf(set *v1alpha1.MemberSet, o metav1.Object) Object {
 	return Object{
 		Name: o.GetName(), UID: o.GetUID(), Member: o.GetLabels()[v1alpha1.MemberIDLabel], Ours: metav1.IsControlledBy(o, set), Terminating: o.GetDeletionTimestamp() != nil,
-		Of: otherSet(set, o),
+		Of: other(set, o),
 	}
 }
 
-// otherSet is the MemberSet that an object says it is of, by who controls it or else by its label, where that is not this one; "": there is none.
-func otherSet(set *v1alpha1.MemberSet, o metav1.Object) string {
+// other is what an object is of, by who controls it or else by its label, where that is not this set; "": there is none. A set of this one's name, which is another one,
+// is deleted, and its objects are collected. What it says of itself is a claim, and is quoted where it could be read as words.
+func other(set *v1alpha1.MemberSet, o metav1.Object) string {
 	if metav1.IsControlledBy(o, set) {
 		return ""
 	}
 	owner := metav1.GetControllerOfNoCopy(o)
-	if owner != nil && owner.Kind == "MemberSet" && owner.APIVersion == v1alpha1.GroupVersion.String() && owner.Name != set.Name {
-		return owner.Name
+	if owner != nil && (owner.Kind != "MemberSet" || owner.APIVersion != v1alpha1.GroupVersion.String() || owner.Name != set.Name) {
+		return text.Name(owner.Kind) + " " + text.Name(owner.Name)
 	}
-	if of := o.GetLabels()[v1alpha1.MemberSetLabel]; of != set.Name {
-		return of
+	if of := o.GetLabels()[v1alpha1.MemberSetLabel]; of != "" && of != set.Name {
+		return "MemberSet " + of
 	}
 	return ""
 }

@@ -13,9 +13,9 @@ import (
 
 // What another MemberSet has stays: what is advised leads to other names, by how far the set is and by what is taken.
 func TestWhatAnotherSetHas(t *testing.T) {
-	claim := func(w *world) { w.in.Claims[0].Ours, w.in.Claims[0].Of = false, "other" }
+	claim := func(w *world) { w.in.Claims[0].Ours, w.in.Claims[0].Of = false, "MemberSet other" }
 	file := func(w *world) {
-		w.in.File = &File{Object: Object{Name: "kv", Of: "other"}, Content: "other:0@10.0.0.9"}
+		w.in.File = &File{Object: Object{Name: "kv", Of: "MemberSet other"}, Content: "other:0@10.0.0.9"}
 	}
 	for name, test := range map[string]struct {
 		kind   Kind
@@ -27,14 +27,14 @@ func TestWhatAnotherSetHas(t *testing.T) {
 		"a claim": {listing, true, claim, "claim data-kv-member-1 is of MemberSet other", "usher replace kv-member-1 --policy kv -n shop; or set spec.idPrefix"},
 		"a pod": {listing, true, func(w *world) {
 			w.in.Pods = slices.DeleteFunc(w.in.Pods, func(p Pod) bool { return p.Name == "kv-member-1" })
-			w.in.Pods = append(w.in.Pods, Pod{Object: Object{Name: "kv-member-1", UID: "x", Of: "other"}})
+			w.in.Pods = append(w.in.Pods, Pod{Object: Object{Name: "kv-member-1", UID: "x", Of: "MemberSet other"}})
 		}, "pod kv-member-1 is of MemberSet other", "usher replace kv-member-1 --policy kv -n shop; or set spec.idPrefix"},
 		"a claim, before the system is formed": {listing, false, func(w *world) {
 			w.step(-1)
 			w.step(-1)
 			claim(w)
 		}, "claim data-kv-member-1 is of MemberSet other", "another name, or another spec.idPrefix; it has formed no system yet, and is written anew for that: kubectl delete memberset kv -n shop; "},
-		"the cluster file, before there is a member": {emptying, false, file, "ConfigMap kv is of MemberSet other", "name another ConfigMap for this one, in spec.system.foundationdb.clusterFile.configMap"},
+		"the cluster file, before there is a member": {emptying, false, file, "ConfigMap kv is of MemberSet other", "name another ConfigMap for this set, in spec.system.foundationdb.clusterFile.configMap"},
 		"the cluster file":                           {emptying, true, file, "ConfigMap kv is of MemberSet other", "leave it to MemberSet other until that names another"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -118,7 +118,7 @@ func TestANumberThatIsTakenIsGivenUp(t *testing.T) {
 			for i := 0; i < 20 && !slices.Contains(w.ids(), "kv-member-4"); i++ {
 				w.step(0)
 			}
-			w.in.Claims = append(w.in.Claims, Claim{Object: Object{Name: "data-kv-member-4", UID: "x", Of: "other"}})
+			w.in.Claims = append(w.in.Claims, Claim{Object: Object{Name: "data-kv-member-4", UID: "x", Of: "MemberSet other"}})
 			if w.settle() {
 				t.Fatal("it is complete, and lacks a member")
 			}
@@ -144,13 +144,14 @@ func TestWhoseAnObjectIs(t *testing.T) {
 		meta metav1.ObjectMeta
 		want string
 	}{
-		"its own":                         {metav1.ObjectMeta{Labels: map[string]string{v1alpha1.MemberSetLabel: "kv"}, OwnerReferences: by("kv")}, ""},
-		"no set's":                        {metav1.ObjectMeta{}, ""},
-		"by its label":                    {metav1.ObjectMeta{Labels: map[string]string{v1alpha1.MemberSetLabel: "other"}}, "other"},
-		"by what controls it":             {metav1.ObjectMeta{OwnerReferences: by("other")}, "other"},
-		"its label was altered":           {metav1.ObjectMeta{Labels: map[string]string{v1alpha1.MemberSetLabel: "kv"}, OwnerReferences: by("other")}, "other"},
-		"its own, its label says another": {metav1.ObjectMeta{Labels: map[string]string{v1alpha1.MemberSetLabel: "other"}, OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(set, v1alpha1.GroupVersion.WithKind("MemberSet"))}}, ""},
-		"another controller's":            {metav1.ObjectMeta{OwnerReferences: []metav1.OwnerReference{{Kind: "StatefulSet", APIVersion: "apps/v1", Name: "db", Controller: new(true)}}}, ""},
+		"its own":                                {metav1.ObjectMeta{Labels: map[string]string{v1alpha1.MemberSetLabel: "kv"}, OwnerReferences: by("kv")}, ""},
+		"no set's":                               {metav1.ObjectMeta{}, ""},
+		"by its label":                           {metav1.ObjectMeta{Labels: map[string]string{v1alpha1.MemberSetLabel: "other"}}, "MemberSet other"},
+		"by what controls it":                    {metav1.ObjectMeta{OwnerReferences: by("other")}, "MemberSet other"},
+		"its label was altered":                  {metav1.ObjectMeta{Labels: map[string]string{v1alpha1.MemberSetLabel: "kv"}, OwnerReferences: by("other")}, "MemberSet other"},
+		"its own, its label says another":        {metav1.ObjectMeta{Labels: map[string]string{v1alpha1.MemberSetLabel: "other"}, OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(set, v1alpha1.GroupVersion.WithKind("MemberSet"))}}, ""},
+		"another controller's":                   {metav1.ObjectMeta{OwnerReferences: []metav1.OwnerReference{{Kind: "StatefulSet", APIVersion: "apps/v1", Name: "db", Controller: new(true)}}}, "StatefulSet db"},
+		"whoever wrote that it is controlled so": {metav1.ObjectMeta{OwnerReferences: []metav1.OwnerReference{{Kind: "StatefulSet", APIVersion: "apps/v1", Name: "db, which is of no use: delete it", Controller: new(true)}}}, `StatefulSet "db, which is of no use: delete it"`},
 	} {
 		if got := ObjectOf(set, &corev1.Pod{ObjectMeta: test.meta}).Of; got != test.want {
 			t.Errorf("%s: it is of %q, want %q", name, got, test.want)

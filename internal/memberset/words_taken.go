@@ -41,23 +41,23 @@ func Taken(a *Action, set *v1alpha1.MemberSet, there *Object) Blocker {
 	return b
 }
 
-// taken is about an object of another MemberSet, which stays. A set that has formed its system gets another number by having the member replaced, or other names for
+// taken is about an object of another MemberSet, or of another controller, which makes it anew; it stays. A set that has formed its system gets another number by having the member replaced, or other names for
 // all its members by another prefix. Before that no member is replaced; and a ConfigMap is not another one later.
 func taken(kind string, there *Object, member string, set *v1alpha1.MemberSet) Blocker {
 	b := Blocker{
-		Reason: NameTaken, Message: fmt.Sprintf("%s %s is of MemberSet %s, and this one would give its own the same name", kind, there.Name, there.Of),
+		Reason: NameTaken, Message: fmt.Sprintf("%s %s is of %s, and this set would give its own the same name", kind, there.Name, there.Of),
 	}
 	const configMap = "spec.system.foundationdb.clusterFile.configMap"
 	switch formed := set.Status.Formed != nil; {
 	case member == "" && formed:
-		b.Remedy = fmt.Sprintf("leave it to MemberSet %s until that names another in %s, which takes that it is written anew; both cannot have this one", there.Of, configMap)
+		b.Remedy = fmt.Sprintf("leave it to %s until that names another (a MemberSet in %s, which takes that it is written anew); both cannot have this one", there.Of, configMap)
 	case member == "":
-		b.Remedy = fmt.Sprintf("leave it to that set, and name another ConfigMap for this one, in %s and in its templates; %s", configMap, writtenAnew(set))
+		b.Remedy = fmt.Sprintf("leave it there, and name another ConfigMap for this set, in %s and in its templates; %s", configMap, writtenAnew(set))
 	case formed:
-		b.Remedy = fmt.Sprintf("leave it to that set, and have this member get another number: usher replace %s --policy %s -n %s; or set spec.idPrefix, by which all members of this set get other names, and are replaced for it",
+		b.Remedy = fmt.Sprintf("leave it there, and have this member get another number: usher replace %s --policy %s -n %s; or set spec.idPrefix, by which all members of this set get other names, and are replaced for it",
 			member, set.Name, set.Namespace)
 	default:
-		b.Remedy = fmt.Sprintf("leave it to that set, and give this one another name, or another spec.idPrefix; %s", writtenAnew(set))
+		b.Remedy = fmt.Sprintf("leave it there, and give this set another name, or another spec.idPrefix; %s", writtenAnew(set))
 	}
 	return b
 }

@@ -92,21 +92,24 @@ func TestANameThatIsTaken(t *testing.T) {
 	}
 }
 
-// What is another MemberSet's is not advised to be deleted, or to be labelled as this one's: the set "kv" with the group "server" and "kv-server" with another give
-// the same names.
+// What is another MemberSet's, or a StatefulSet's, is not advised to be deleted, or to be labelled as this one's: the set "kv" with the group "server", and "kv-server"
+// with another or a StatefulSet "kv-server", give the same names.
 func TestANameThatAnotherSetHas(t *testing.T) {
 	other := &v1alpha1.MemberSet{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "other", UID: "other"}}
 	labelled := metav1.ObjectMeta{Namespace: "shop", Name: "kv-server-1", Labels: map[string]string{v1alpha1.MemberSetLabel: "other"}}
 	owned := metav1.ObjectMeta{Namespace: "shop", Name: "kv-server-1", OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(other, v1alpha1.GroupVersion.WithKind("MemberSet"))}}
+	made := metav1.ObjectMeta{Namespace: "shop", Name: "kv-server-1", OwnerReferences: []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "StatefulSet", Name: "kv-server", UID: "s", Controller: new(true)}}}
 	claim := *labelled.DeepCopy()
 	claim.Name = "data-kv-server-1"
 	for name, test := range map[string]struct {
 		there client.Object
 		what  string
+		of    string
 	}{
-		"a pod by its label": {&corev1.Pod{ObjectMeta: labelled}, "pod kv-server-1"},
-		"a pod by its owner": {&corev1.Pod{ObjectMeta: owned}, "pod kv-server-1"},
-		"a claim":            {&corev1.PersistentVolumeClaim{ObjectMeta: claim}, "claim data-kv-server-1"},
+		"a pod by its label":  {&corev1.Pod{ObjectMeta: labelled}, "pod kv-server-1", "MemberSet other"},
+		"a pod by its owner":  {&corev1.Pod{ObjectMeta: owned}, "pod kv-server-1", "MemberSet other"},
+		"a claim":             {&corev1.PersistentVolumeClaim{ObjectMeta: claim}, "claim data-kv-server-1", "MemberSet other"},
+		"a StatefulSet's pod": {&corev1.Pod{ObjectMeta: made}, "pod kv-server-1", "StatefulSet kv-server"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			set := plainSet()
@@ -116,8 +119,8 @@ func TestANameThatAnotherSetHas(t *testing.T) {
 			r, store := newReconciler(t, set, test.there)
 			found, _ := settle(t, r, store, set)
 			want := []v1alpha1.ReplacementBlocker{{
-				Reason: "NameTaken", Message: test.what + " is of MemberSet other, and this one would give its own the same name",
-				Remedy: "leave it to that set, and have this member get another number: usher replace kv-server-1 --policy kv -n shop; or set spec.idPrefix, by which all members of this set get other names, and are replaced for it",
+				Reason: "NameTaken", Message: test.what + " is of " + test.of + ", and this set would give its own the same name",
+				Remedy: "leave it there, and have this member get another number: usher replace kv-server-1 --policy kv -n shop; or set spec.idPrefix, by which all members of this set get other names, and are replaced for it",
 			}}
 			if diff := cmp.Diff(want, found.Status.Blockers); diff != "" {
 				t.Error(diff)
