@@ -175,7 +175,7 @@ func (c *cluster) Refill(ctx context.Context, member system.Member) (missing str
 	}
 	missing, includes := c.includable(v, member)
 	if includes {
-		_, err = c.include(ctx, v, eviction.Preparation{Name: Exclude, Member: member.MemberRef, Job: eviction.Job{ID: byID(member.ID)}})
+		_, err = c.include(ctx, v, []string{byID(member.ID)}, nil)
 	}
 	return missing, err
 }

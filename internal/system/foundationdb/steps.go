@@ -177,16 +177,21 @@ func (v *view) exclusionsOf(processes []*status.Process) []string {
 	return slices.Compact(all)
 }
 
-// Undo implements system.System: what the step has excluded is included again. What is not known to be its own stays, and a member that its MemberSet empties,
-// which would exclude it once more: each change is a recovery, and its data would never be gone. Coordinators stay where they are: any process may be one.
+// Undo implements system.System: what the step has excluded is included again. What is not known to be its own stays, and the id of a member that its MemberSet
+// empties, which would exclude that once more: each change is a recovery, and its data would never be gone. Coordinators stay where they are: any process may be one.
 func (c *cluster) Undo(ctx context.Context, step eviction.Preparation) (eviction.Undone, error) {
-	if step.Name != Exclude || c.roster.empties(step.Member.ID) {
+	if step.Name != Exclude {
 		return eviction.Undone{Done: true}, nil
 	}
 	v, err := c.look(ctx)
 	var undone eviction.Undone
 	if err == nil {
-		undone, err = c.include(ctx, v, step)
+		own, others := c.standingOf(v, step)
+		if c.roster.empties(step.Member.ID) { // its set takes back what is by its id, and nothing else
+			id := []string{byID(step.Member.ID)}
+			own, others = without(own, id), without(others, id)
+		}
+		undone, err = c.include(ctx, v, own, others)
 	}
 	if err != nil {
 		return eviction.Undone{Retry: undone.Retry}, fmt.Errorf("taking back %s of %s: %w", step.Name, step.Member.ID, err)
@@ -194,11 +199,11 @@ func (c *cluster) Undo(ctx context.Context, step eviction.Preparation) (eviction
 	return undone, nil
 }
 
-func (c *cluster) include(ctx context.Context, v *view, step eviction.Preparation) (eviction.Undone, error) {
+// include takes back exclusions that are Usher's own, and says what stays of others.
+func (c *cluster) include(ctx context.Context, v *view, own, others []string) (eviction.Undone, error) {
 	if problem := v.Problem(); problem != "" {
 		return eviction.Undone{}, errors.New(problem)
 	}
-	own, others := c.standingOf(v, step)
 	if len(own) == 0 {
 		return eviction.Undone{Done: true, Left: left(others)}, nil
 	}
@@ -227,8 +232,8 @@ func (c *cluster) standingOf(v *view, step eviction.Preparation) (own, others []
 	if step.Job.ID != "" {
 		return nil, others
 	}
-	if byID := excludedByID + step.Member.ID; !slices.Contains(others, byID) && slices.Contains(v.Exclusions(), byID) { // its process may be away
-		others = append(others, byID)
+	if id := byID(step.Member.ID); !slices.Contains(others, id) && slices.Contains(v.Exclusions(), id) { // its process may be away
+		others = append(others, id)
 	}
 	for _, entry := range others {
 		if c.hasBegun([]string{entry}) {

@@ -456,3 +456,30 @@ func TestWhatASetEmptiesIsNotIncluded(t *testing.T) {
 		t.Errorf("once it is not: %v; exclusions: %v", err, sim.Excluded())
 	}
 }
+
+// What a drain has excluded by an address, beside a process of a version that knows nothing else, is no exclusion that the set takes back: it would outlive the member, and
+// hold for the next pod there.
+func TestAnAddressIsIncludedWhileASetEmpties(t *testing.T) {
+	sim := fdbsim.New(5, 2)
+	sim.Find("p1").Version = "7.3.25"
+	b := newBench(t, simulated{sim}, 5, waits(0, 0, time.Minute))
+	sim.Advance(10 * time.Minute)
+	b.observe()
+	job, err := b.prepare("p5", foundationdb.Exclude, eviction.Job{})
+	if err != nil || job.ID != sim.Find("p5").Address {
+		t.Fatal(job, err)
+	}
+	sim.Advance(time.Minute)
+	b.emptied = "p5"
+	b.observe()
+	b.byHand("exclude no_wait locality_instance_id:p5")
+	sim.Advance(time.Minute)
+	if _, err := b.undo("p5", foundationdb.Exclude, job); err != nil {
+		t.Fatal(err)
+	}
+	sim.Advance(time.Minute)
+	undone, err := b.undo("p5", foundationdb.Exclude, job)
+	if left := sim.Excluded(); err != nil || !undone.Done || !slices.Equal(left, []string{"locality_instance_id:p5"}) {
+		t.Errorf("%+v %v; exclusions: %v", undone, err, left)
+	}
+}
