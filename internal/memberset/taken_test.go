@@ -73,7 +73,7 @@ func TestWhatIsGivenUpWithASet(t *testing.T) {
 	}{
 		"no ConfigMap":           {nil, false, ""},
 		"its own, which is left": {&File{Object: Object{Name: "kv", Ours: true}}, true, ""},
-		"another set's":          {&File{Object: Object{Name: "kv", Of: "other"}, Content: "other:0@10.0.0.9"}, false, "ConfigMap kv is of MemberSet other, and this one would give its own the same name"},
+		"another set's":          {&File{Object: Object{Name: "kv", Of: "MemberSet other"}, Content: "other:0@10.0.0.9"}, false, "ConfigMap kv is of MemberSet other, and this set would give its own the same name"},
 		"a person's":             {&File{Object: Object{Name: "kv"}, Content: "x"}, false, "ConfigMap kv is there, and was not made for this MemberSet"},
 	} {
 		t.Run(name, func(t *testing.T) {

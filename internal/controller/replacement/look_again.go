@@ -94,8 +94,8 @@ func (r *reconciler) nodeUnchanged(ctx context.Context, name string, before repl
 }
 
 // heldBySystem reports whether all that a look waits for comes of what the member's system says: the verdict, and its list of members. A successor is looked
-// at anew: it is complete without another look. So is a claim
-// without a volume, where volumes are kept: it is not read again before it is deleted, and no event says that it was bound.
+// at anew: it is complete without another look. So is a claim without a volume, where volumes are kept: it is not read again before it is deleted, and no event
+// says that it was bound.
 func heldBySystem(seen *look, blockers []replacement.Blocker) bool {
 	unbound := seen.in.Retain && slices.ContainsFunc(seen.in.Claims, func(c replacement.Claim) bool { return c.UID != "" && c.Volume == "" })
 	if unbound || seen.in.Progress.Phase == replacement.Joining {
