@@ -21,6 +21,8 @@ type System struct {
 	HTTP *HTTP `json:"http,omitempty"`
 	// +optional
 	Kubernetes *Kubernetes `json:"kubernetes,omitempty"`
+	// +optional
+	OpenStack *OpenStack `json:"openstack,omitempty"`
 }
 
 // EvidenceLimits say how what the system says is used.

@@ -13,12 +13,13 @@ import (
 	"usher.sh/usher/internal/system/etcd"
 	"usher.sh/usher/internal/system/foundationdb"
 	"usher.sh/usher/internal/system/kubernetes"
+	"usher.sh/usher/internal/system/openstack"
 	"usher.sh/usher/internal/system/rest"
 )
 
 // Kinds returns every kind of system, sorted by name.
 func Kinds() []system.Kind {
-	return []system.Kind{arangodb.Kind(), etcd.Kind(), foundationdb.Kind(), rest.Kind(), kubernetes.Kind()}
+	return []system.Kind{arangodb.Kind(), etcd.Kind(), foundationdb.Kind(), rest.Kind(), kubernetes.Kind(), openstack.Kind()}
 }
 
 // Kind returns the kind of system that a policy's spec declares, if it declares exactly one.

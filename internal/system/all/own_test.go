@@ -123,8 +123,8 @@ func TestAKindOfOnesOwn(t *testing.T) {
 
 // Only its own folder knows the field of the API that declares a kind.
 func TestFieldsOfTheAPIAreUsedInTheirFoldersOnly(t *testing.T) {
-	field := regexp.MustCompile(`\b(?:[Ss]pec|System|system)\.(ArangoDB|Etcd|FoundationDB|HTTP)\b`)
-	homes := map[string]string{"ArangoDB": "system/arangodb/", "Etcd": "system/etcd/", "FoundationDB": "system/foundationdb/", "HTTP": "system/rest/"}
+	field := regexp.MustCompile(`\b(?:[Ss]pec|System|system)\.(ArangoDB|Etcd|FoundationDB|HTTP|OpenStack)\b`)
+	homes := map[string]string{"ArangoDB": "system/arangodb/", "Etcd": "system/etcd/", "FoundationDB": "system/foundationdb/", "HTTP": "system/rest/", "OpenStack": "system/openstack/"}
 	root := "../.."
 	err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {

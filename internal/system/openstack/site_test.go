@@ -1,0 +1,223 @@
+package openstack_test
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"net/http"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/gophercloud/gophercloud/v2"
+	"github.com/gophercloud/gophercloud/v2/openstack"
+
+	usher "usher.sh/usher/internal/system/openstack"
+	"usher.sh/usher/test/openstacksim"
+)
+
+// site is a region with three hosts compute-1 to compute-3, simulated or real, and what may be done to it beside the system's back.
+type site interface {
+	clouds() []byte
+	transport() http.RoundTripper // nil: the real one
+	now() time.Time
+	// boot puts a server on a host, in a vm_state, and returns its id.
+	boot(t *testing.T, name, host, state string) string
+	// stay puts a server on compute-1 for which no other host is valid.
+	stay(t *testing.T) string
+	resume(t *testing.T, id string)
+	// state is a server's vm_state, with its task, and its host.
+	state(t *testing.T, id string) (state, host string)
+	// pass lets a moment go by.
+	pass(ctx context.Context)
+}
+
+// on runs a case against a simulated region, and against the real one whose clouds.yaml USHER_OPENSTACK_CLOUDS names: its hosts are changed, and servers
+// are made and deleted there.
+func on(t *testing.T, test func(*testing.T, site)) {
+	t.Helper()
+	t.Run("simulated", func(t *testing.T) { test(t, simulated{openstacksim.New(3)}) })
+	if path := os.Getenv("USHER_OPENSTACK_CLOUDS"); path != "" {
+		t.Run("real", func(t *testing.T) { test(t, newRealSite(t, path)) })
+	}
+}
+
+type simulated struct{ *openstacksim.Cloud }
+
+func (s simulated) clouds() []byte               { return []byte(openstacksim.CloudsYAML) }
+func (s simulated) transport() http.RoundTripper { return s.Transport() }
+func (s simulated) now() time.Time               { return s.Now() }
+func (s simulated) pass(context.Context)         { s.Advance(time.Second) }
+
+func (s simulated) boot(_ *testing.T, name, host, state string) string {
+	return s.Boot(name, host, state)
+}
+
+func (s simulated) stay(*testing.T) string {
+	id := s.Boot("alone", "compute-1", "active")
+	s.Change(id, func(server *openstacksim.Server) { server.Nowhere = true })
+	return id
+}
+
+func (s simulated) resume(_ *testing.T, id string) {
+	s.Change(id, func(server *openstacksim.Server) { server.State = "active" })
+}
+
+func (s simulated) state(_ *testing.T, id string) (state, host string) {
+	server := s.Server(id)
+	return server.State + server.Task, server.Host
+}
+
+// realSite is a region whose hypervisors need not be real.
+type realSite struct {
+	file   []byte
+	client *gophercloud.ServiceClient
+	flavor string
+}
+
+// image is the one that the servers are made of: the lab's only one where none is named.
+func image() string {
+	return cmp.Or(os.Getenv("USHER_OPENSTACK_IMAGE"), "11111111-2222-3333-4444-555555555555")
+}
+
+func newRealSite(t *testing.T, path string) *realSite {
+	t.Helper()
+	file, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	options, endpoint, err := usher.Account(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	provider, err := openstack.AuthenticatedClient(t.Context(), options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	client, err := openstack.NewComputeV2(provider, endpoint)
+	if err != nil {
+		t.Fatal(err)
+	}
+	client.Microversion = "2.87"
+	s := &realSite{file: file, client: client}
+	for _, host := range []string{"compute-1", "compute-2", "compute-3"} {
+		s.open(t, host)
+	}
+	var made struct{ Flavor struct{ ID string } }
+	s.post(t, "flavors", map[string]any{"flavor": map[string]any{"name": fmt.Sprintf("usher-%d", time.Now().UnixNano()), "ram": 128, "vcpus": 1, "disk": 0}}, &made)
+	s.flavor = made.Flavor.ID
+	t.Cleanup(func() { s.remove("flavors/" + s.flavor) })
+	return s
+}
+
+func (s *realSite) clouds() []byte             { return s.file }
+func (*realSite) transport() http.RoundTripper { return nil }
+func (*realSite) now() time.Time               { return time.Now() }
+
+func (*realSite) pass(ctx context.Context) {
+	select {
+	case <-ctx.Done():
+	case <-time.After(time.Second):
+	}
+}
+
+func (s *realSite) post(t *testing.T, path string, body, answer any) {
+	t.Helper()
+	codes := &gophercloud.RequestOpts{OkCodes: []int{200, 201, 202, 204}}
+	if _, err := s.client.Post(t.Context(), s.client.ServiceURL(path), body, answer, codes); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// remove deletes what a test has made, also when its context has ended.
+func (s *realSite) remove(path string) {
+	_, _ = s.client.Delete(context.Background(), s.client.ServiceURL(path), nil)
+}
+
+func (s *realSite) open(t *testing.T, host string) {
+	t.Helper()
+	var found struct{ Services []struct{ ID string } }
+	if _, err := s.client.Get(t.Context(), s.client.ServiceURL("os-services")+"?binary=nova-compute&host="+host, &found, nil); err != nil || len(found.Services) != 1 {
+		t.Fatalf("services of %s: %+v, %v", host, found, err)
+	}
+	if _, err := s.client.Put(t.Context(), s.client.ServiceURL("os-services", found.Services[0].ID), map[string]any{"status": "enabled"}, nil, &gophercloud.RequestOpts{OkCodes: []int{200}}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (s *realSite) boot(t *testing.T, name, host, state string) string {
+	t.Helper()
+	id := s.make(t, map[string]any{"server": map[string]any{
+		"name": name, "imageRef": image(), "flavorRef": s.flavor, "networks": "none", "host": host,
+	}})
+	if action := map[string]string{"stopped": "os-stop", "paused": "pause", "suspended": "suspend"}[state]; action != "" {
+		s.post(t, "servers/"+id+"/action", map[string]any{action: nil}, nil)
+		s.becomes(t, id, state)
+	}
+	return id
+}
+
+func (s *realSite) make(t *testing.T, body map[string]any) string {
+	t.Helper()
+	var made struct{ Server struct{ ID string } }
+	s.post(t, "servers", body, &made)
+	t.Cleanup(func() { s.remove("servers/" + made.Server.ID) })
+	s.becomes(t, made.Server.ID, "active")
+	return made.Server.ID
+}
+
+func (s *realSite) becomes(t *testing.T, id, want string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	for {
+		state, _ := s.state(t, id)
+		if state == want {
+			return
+		}
+		if ctx.Err() != nil {
+			t.Fatalf("server %s is %s, and not %s", id, state, want)
+		}
+		s.pass(ctx)
+	}
+}
+
+// stay fills all hosts with members of a group that share none.
+func (s *realSite) stay(t *testing.T) string {
+	t.Helper()
+	var made struct {
+		Group struct{ ID string } `json:"server_group"`
+	}
+	s.post(t, "os-server-groups", map[string]any{"server_group": map[string]any{"name": "usher", "policy": "anti-affinity"}}, &made)
+	t.Cleanup(func() { s.remove("os-server-groups/" + made.Group.ID) })
+	var here string
+	for _, host := range []string{"compute-1", "compute-2", "compute-3"} {
+		id := s.make(t, map[string]any{
+			"server":             map[string]any{"name": "alone", "imageRef": image(), "flavorRef": s.flavor, "networks": "none", "host": host},
+			"os:scheduler_hints": map[string]any{"group": made.Group.ID},
+		})
+		here = cmp.Or(here, id)
+	}
+	return here
+}
+
+func (s *realSite) resume(t *testing.T, id string) {
+	t.Helper()
+	s.post(t, "servers/"+id+"/action", map[string]any{"resume": nil}, nil)
+	s.becomes(t, id, "active")
+}
+
+func (s *realSite) state(t *testing.T, id string) (state, host string) {
+	t.Helper()
+	var found struct {
+		Server struct {
+			State string `json:"OS-EXT-STS:vm_state"`
+			Task  string `json:"OS-EXT-STS:task_state"`
+			Host  string `json:"OS-EXT-SRV-ATTR:host"`
+		}
+	}
+	if _, err := s.client.Get(t.Context(), s.client.ServiceURL("servers", id), &found, nil); err != nil {
+		t.Fatal(err)
+	}
+	return found.Server.State + found.Server.Task, found.Server.Host
+}
