@@ -178,7 +178,7 @@ func awaitLog(t *testing.T, p *Process) {
 	t.Helper()
 	tick := time.NewTicker(time.Millisecond)
 	defer tick.Stop()
-	for tail(p.Log) == "" {
+	for Tail(p.Log) == "" {
 		<-tick.C
 	}
 }

@@ -96,11 +96,11 @@ func (p *Process) Failure() error {
 	if p.err != nil {
 		how = p.err.Error()
 	}
-	return fmt.Errorf("%s ended unexpectedly (%s); the end of %s:\n%s", p.Name, how, p.Log, tail(p.Log))
+	return fmt.Errorf("%s ended unexpectedly (%s); the end of %s:\n%s", p.Name, how, p.Log, Tail(p.Log))
 }
 
-// tail returns the last lines of a log, at most 2 KiB.
-func tail(path string) string {
+// Tail returns the last lines of a log, at most 2 KiB, or why it cannot be read.
+func Tail(path string) string {
 	const most = 2 << 10
 	data, err := os.ReadFile(path)
 	if err != nil {
