@@ -1,0 +1,5 @@
+package openstack
+
+import "testing"
+
+func TestMain(m *testing.M) { Main(m) }
