@@ -54,8 +54,8 @@ func supervise(dir string, lock *os.File, env []string) (*supervisor, error) {
 	return &supervisor{script: cmd, commands: commands, answers: answers, lines: bufio.NewReader(answers), log: log}, nil
 }
 
-// longest bounds a command, which has bounds of its own, and may have packages to install: it ends only what hangs.
-const longest = 15 * time.Minute
+// longest bounds a command, which has bounds of its own, and may have packages to install, on a busy machine too: it ends only what hangs.
+const longest = 40 * time.Minute
 
 // run runs a command of words without blanks, after assignments to variables, if any, and waits until it has ended.
 func (s *supervisor) run(words ...string) error {
