@@ -43,6 +43,15 @@ func check(t *testing.T, what string, err error) {
 	}
 }
 
+// start is Start of a test that takes minutes, most of them until the control plane is there.
+func start(t *testing.T) *Cloud {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("it takes minutes: make test-all runs it")
+	}
+	return Start(t)
+}
+
 // until asks until done says so, and logs how long that took. OpenStack has no watches.
 func until(t *testing.T, what string, done func() bool) {
 	t.Helper()
@@ -61,7 +70,7 @@ func until(t *testing.T, what string, done func() bool) {
 
 func TestServersMove(t *testing.T) {
 	began := time.Now()
-	c := Start(t)
+	c := start(t)
 	t.Logf("start: %.1f s", time.Since(began).Seconds())
 	x := connect(t, c)
 	until(t, "three hosts are up", func() bool { return x.up(t) == "compute-1 compute-2 compute-3" })
@@ -95,7 +104,7 @@ func TestServersMove(t *testing.T) {
 }
 
 func TestFaultsAreSeenAndUndone(t *testing.T) {
-	c := Start(t)
+	c := start(t)
 	x := connect(t, c)
 	t.Run("a nova-compute", func(t *testing.T) {
 		c.KillCompute(t, "compute-2")
