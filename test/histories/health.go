@@ -64,9 +64,10 @@ type health struct {
 	conditions map[replacement.ConditionType]stand // all but NodeTainted
 	taints     map[taintKey]stand
 	tainted    stand
-	node       place  // the last on which a look must have seen it; zero: not known
-	last       string // the node on which its pod was seen last
-	paused     bool   // the last look must have seen that its node is under maintenance
+	latched    time.Time // when the last look began that can have seen a taint for long enough
+	node       place     // the last on which a look must have seen it; zero: not known
+	last       string    // the node on which its pod was seen last
+	paused     bool      // the last look must have seen that its node is under maintenance
 	// resumes is when a look has seen that this is over whose result may not have been written down; zero: none since.
 	resumes time.Time
 }
@@ -114,7 +115,9 @@ func (h *health) ended(at time.Time, known bool) {
 		return
 	}
 	h.each(since(at))
-	h.tainted = stand{}
+	if h.tainted = (stand{}); h.latched.After(at) { // it was seen since
+		h.tainted.may = h.latched
+	}
 }
 
 // all are the conditions that stand.
@@ -133,12 +136,12 @@ type glance struct {
 	absent     sight   // it has no pod, and no StatefulSet says that it is to have one: nothing is known of it
 	nodes      []place // on which its pod was; zero: on none
 	taints     map[taintKey]int
-	untold     int // states in which nothing was known of taints
-	added      map[taintKey]time.Time
+	untold     int                      // states in which nothing was known of taints
+	added      map[taintKey][]time.Time // that the taints give themselves: one may be taken off and put on again meanwhile
 }
 
 func newGlance() *glance {
-	return &glance{conditions: map[replacement.ConditionType]*sight{}, taints: map[taintKey]int{}, added: map[taintKey]time.Time{}}
+	return &glance{conditions: map[replacement.ConditionType]*sight{}, taints: map[taintKey]int{}, added: map[taintKey][]time.Time{}}
 }
 
 // see adds a state of a member: its pod, and the node on which that is or was last; nil: there is none.
@@ -211,7 +214,7 @@ func (g *glance) tainted(node *corev1.Node, repair *v1alpha1.Repair) {
 		key := taintKey{taint.Key, taint.Effect}
 		g.taints[key]++
 		if taint.TimeAdded != nil {
-			g.added[key] = taint.TimeAdded.Time
+			g.added[key] = append(g.added[key], taint.TimeAdded.Time)
 		}
 	}
 }
@@ -326,7 +329,7 @@ func (h *health) taint(g *glance, repair *v1alpha1.Repair, begun, ended time.Tim
 	for key, s := range h.taints {
 		seen := sight{yes: g.taints[key] > 0, unknown: g.untold > 0, no: g.taints[key]+g.untold < g.count}
 		s.after(seen, begun, ended, written)
-		if added, says := g.added[key]; says && seen.yes {
+		for _, added := range g.added[key] {
 			s.begins(added)
 		}
 		h.taints[key] = s
@@ -355,8 +358,11 @@ func longEnough(rule *v1alpha1.RepairTaint) time.Duration {
 
 // latch has NodeTainted stand from the look on that has seen a taint for long enough.
 func (h *health) latch(s stand, seen sight, long time.Duration, begun, ended time.Time, written bool) {
-	if seen.yes && ended.Sub(s.may) >= long-second && h.tainted.may.IsZero() {
-		h.tainted.may = begun
+	if seen.yes && ended.Sub(s.may) >= long-second {
+		h.latched = begun
+		if h.tainted.may.IsZero() {
+			h.tainted.may = begun
+		}
 	}
 	if seen.surely() && written && !s.must.IsZero() && begun.Sub(s.must) >= long && h.tainted.must.IsZero() {
 		h.tainted.must = ended

@@ -36,6 +36,11 @@ func TestHealth(t *testing.T) {
 	}
 	well, bad := state{ready(corev1.ConditionTrue), plain}, state{ready(corev1.ConditionFalse), plain}
 	worked := state{bad.pod, node(func(n *corev1.Node) { n.Spec.Unschedulable = true })}
+	added := func(at int64) state {
+		return state{ready(corev1.ConditionTrue), node(func(n *corev1.Node) {
+			n.Spec.Taints = []corev1.Taint{{Key: "slow", Effect: corev1.TaintEffectNoExecute, TimeAdded: &metav1.Time{Time: time.Unix(at, 0)}}}
+		})}
+	}
 	slow, ignored := state{well.pod, tainted("slow")}, state{well.pod, tainted("ignored")}
 	elsewhere := state{ready(corev1.ConditionTrue), node(func(n *corev1.Node) { n.UID = "m" })}
 	elsewhere.pod.Spec.NodeName = "m"
@@ -45,6 +50,7 @@ func TestHealth(t *testing.T) {
 		states []state
 		lost   bool // what it has seen is not written down
 		ended  bool // a request for the member is over before it
+		ago    time.Duration
 	}
 	seen := func(states ...state) look { return look{states: states} }
 	const never = -1
@@ -70,6 +76,9 @@ func TestHealth(t *testing.T) {
 		"a taint that was there for long":                                  {replacement.NodeTainted, []look{seen(slow), seen(slow), seen(slow), seen(slow), seen(well)}, 2, 2},
 		"another node":                                                     {replacement.NodeTainted, []look{seen(slow), seen(slow), seen(slow), seen(slow), seen(elsewhere)}, never, never},
 		"a taint that comes and goes":                                      {replacement.NodeTainted, []look{seen(slow), seen(slow), seen(well), seen(slow), seen(slow)}, never, never},
+		"a taint that is put on again during a look":                       {replacement.NodeTainted, []look{seen(well), seen(added(990), added(1009))}, 1, never},
+		"a taint that was seen since a request is over":                    {replacement.NodeTainted, []look{seen(slow), seen(slow), seen(slow), {states: []state{slow}, ended: true, ago: 15 * time.Second}}, 2, never},
+		"a taint that was seen before a request is over":                   {replacement.NodeTainted, []look{seen(slow), seen(slow), seen(slow), {states: []state{slow}, ended: true}}, never, never},
 		"a taint that does not count":                                      {replacement.NodeTainted, []look{seen(ignored), seen(ignored), seen(ignored), seen(ignored)}, never, never},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -85,7 +94,7 @@ func TestHealth(t *testing.T) {
 			}
 			for n, l := range c.looks {
 				if l.ended {
-					h.ended(at(n), true)
+					h.ended(at(n).Add(-l.ago), true)
 				}
 				g := newGlance()
 				for _, s := range l.states {
