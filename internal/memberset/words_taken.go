@@ -41,8 +41,8 @@ func Taken(a *Action, set *v1alpha1.MemberSet, there *Object) Blocker {
 	return b
 }
 
-// taken is about an object of another MemberSet, or of another controller, which makes it anew; it stays. A set that has formed its system gets another number by having the member replaced, or other names for
-// all its members by another prefix. Before that no member is replaced; and a ConfigMap is not another one later.
+// taken is about an object of another MemberSet, or of another controller, which would make it anew; it stays. A set that has formed its system gets another number by
+// having the member replaced, or other names for all its members by another prefix. Before that no member is replaced; and a ConfigMap is not another one later.
 func taken(kind string, there *Object, member string, set *v1alpha1.MemberSet) Blocker {
 	b := Blocker{
 		Reason: NameTaken, Message: fmt.Sprintf("%s %s is of %s, and this set would give its own the same name", kind, there.Name, there.Of),

@@ -155,7 +155,7 @@ func (c *Cloud) Migrations() []Migration {
 	return all
 }
 
-// Migrate has somebody else's account begin a migration: live-migration, migration or resize.
+// Migrate has another account begin a migration: live-migration, migration or resize.
 func (c *Cloud) Migrate(server, kind, user string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -34,12 +34,12 @@ type look struct {
 	made    *corev1.Pod     // what the set would make under the member's name; nil: that was not read
 	// template is the set's, of the pods that it makes; nil: that was not read.
 	template *corev1.PodSpec
-	role     *v1alpha1.Role // the member's; nil: no entry claims it
-	data     []string       // nodes that the volumes may be on
-	pods     []string       // that have not finished and are the member; nil: that was not read, or none is
-	verdict  []replacement.Blocker
-	asked    bool // since the look began its system was asked to put the successor on its list
-	entryAt  int  // of the policy's entries, the one that claims the member; -1: none
+	role     *v1alpha1.Role        // the member's; nil: no entry claims it
+	data     []string              // nodes that the volumes may be on
+	pods     []string              // that have not finished and are the member; nil: that was not read, or none is
+	verdict  []replacement.Blocker // what keeps the member by its rules, as its system is by now
+	asked    bool                  // since the look began its system was asked to put the successor on its list
+	entryAt  int                   // of the policy's entries, the one that claims the member; -1: none
 	// patch is the provider of the entry with its values for the member; nil: no object is patched. Do and Undo are what it comes to for the
 	// object as it was read; nil: nothing.
 	patch    *v1alpha1.PatchProvider
