@@ -300,7 +300,7 @@ type MemberRef struct {
 	// Role is the name of its role.
 	// +kubebuilder:validation:MaxLength=63
 	Role string `json:"role"`
-	// ID is what its system knows it by: one of a kind among the policy's members, whatever their roles.
+	// ID is what its system knows it by: one of a kind among the policy's members, or among those of its role where ids are those of hosts (openstack).
 	// +kubebuilder:validation:MaxLength=1024
 	ID string `json:"id"`
 	// PodName is its pod's name, empty where it has none.

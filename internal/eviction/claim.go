@@ -34,6 +34,14 @@ func (c *Claim) Ref(pod *snapshot.Pod) v1alpha1.MemberRef {
 	return v1alpha1.MemberRef{Role: c.Role.Name, ID: c.Member, PodName: pod.Name, PodUID: pod.UID, Node: pod.Node}
 }
 
+// role is the name of the claimed member's role, "" where no role has the entry's name.
+func (c *Claim) role() string {
+	if c.Role == nil {
+		return ""
+	}
+	return c.Role.Name
+}
+
 // Claims returns the claims of every policy in the pod's namespace on it, in the order of policies and entries.
 func Claims(policies []Declared, pod *snapshot.Pod) []Claim {
 	var claims []Claim

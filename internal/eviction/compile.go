@@ -23,7 +23,7 @@ const (
 // Compile checks and compiles a policy. Roles are the built-in ones; declared is what the kind of the policy's system brings.
 func Compile(spec *v1alpha1.EvictionPolicySpec, roles []v1alpha1.Role, declared Declaration) (*Policy, []Problem) {
 	c := &compiler{declared: declared}
-	policy := &Policy{kind: declared.Kind, maxAge: cmp.Or(spec.Evidence.MaxAge.Duration, DefaultMaxAge), suspended: spec.Suspend, mostReplaced: mostReplaced(spec.Repair)}
+	policy := &Policy{kind: declared.Kind, hosts: declared.Hosts, maxAge: cmp.Or(spec.Evidence.MaxAge.Duration, DefaultMaxAge), suspended: spec.Suspend, mostReplaced: mostReplaced(spec.Repair)}
 	c.system(spec)
 	own := c.ownRoles(spec.Roles)
 	for i := range spec.Members {

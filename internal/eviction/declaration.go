@@ -10,6 +10,9 @@ import (
 type Declaration struct {
 	// Kind is its name, "" where the policy's spec declares no system, or several.
 	Kind string
+	// Hosts says that ids are those of hosts: members of several roles have the same one where they are on one host. Otherwise no two members
+	// of a policy share an id.
+	Hosts bool
 	// Schema is what rules may look at.
 	Schema expression.Schema
 	// Steps are what roles may name in evict.prepare, with a sentence each.

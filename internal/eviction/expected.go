@@ -26,7 +26,7 @@ func (j *judgement) expected() time.Time {
 		return time.Time{}
 	}
 	step := &j.verdict.Needed[0]
-	at := stepOf(j.status().Preparations, step.Name, step.Member.ID)
+	at := stepOf(j.policy, step)
 	switch {
 	case at < 0 && step.ExpectedDuration > 0:
 		return j.in.Now.Add(step.ExpectedDuration)

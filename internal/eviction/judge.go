@@ -212,7 +212,7 @@ func (j *judgement) takeAbsent() {
 	if j.takeMember(found, absent.Member.ID); absent.Member.ID == "" {
 		j.block(idUnknown("the member has no id"))
 	}
-	if pod := podOf(found.policy, absent.Member.ID, j.in.Peers); pod != nil {
+	if pod := podOf(found.policy, &absent.Member, j.in.Peers); pod != nil {
 		j.block(notAbsent(absent, pod))
 	}
 }
@@ -226,13 +226,13 @@ func (p *Policy) entryOf(role string) *entry {
 	return &p.entries[at]
 }
 
-// podOf returns the pod among those that is the policy's member of that id, nil if none is.
-func podOf(policy *Declared, id string, pods []*snapshot.Pod) *snapshot.Pod {
+// podOf returns the pod among those that is the policy's member, nil if none is.
+func podOf(policy *Declared, member *v1alpha1.MemberRef, pods []*snapshot.Pod) *snapshot.Pod {
 	for _, pod := range pods {
 		if pod.Namespace != policy.Key.Namespace {
 			continue
 		}
-		if claim, ok := policy.Policy.Claim(pod); ok && claim.Member == id {
+		if claim, ok := policy.Policy.Claim(pod); ok && policy.Policy.same(claim.role(), claim.Member, member) {
 			return pod
 		}
 	}
@@ -268,9 +268,14 @@ func (j *judgement) uid() types.UID {
 // own reports whether a permit is the judged member's: its pod's, or, of one without a pod, that of the member of its id.
 func (j *judgement) own(ref *v1alpha1.MemberRef) bool {
 	if j.in.Pod == nil {
-		return ref.ID == j.verdict.Member
+		return j.sameMember(ref)
 	}
 	return ref.PodUID == j.in.Pod.UID
+}
+
+// sameMember reports whether an entry of the policy's status is about the judged member, whichever pod it is about.
+func (j *judgement) sameMember(ref *v1alpha1.MemberRef) bool {
+	return j.policy.Policy.same(j.verdict.Role, j.verdict.Member, ref)
 }
 
 // unmovable blocks what would not take the member off its node: the pod would be back there at once, or only its image in

@@ -1,6 +1,8 @@
 package eviction
 
 import (
+	"slices"
+
 	"usher.sh/usher/api/v1alpha1"
 )
 
@@ -30,7 +32,7 @@ func (j *judgement) undoing() {
 	for i := range j.status().Preparations {
 		step := &j.status().Preparations[i]
 		switch {
-		case step.ID != j.verdict.Member:
+		case !j.sameMember(&step.MemberRef):
 		case step.State == v1alpha1.PreparationUndoing:
 			j.block(beingUndone(j.policy, step))
 		case j.anotherPods(step):
@@ -65,7 +67,7 @@ func (j *judgement) pending() {
 		return
 	}
 	step := &j.verdict.Needed[0]
-	if at := stepOf(j.status().Preparations, step.Name, step.Member.ID); at >= 0 {
+	if at := stepOf(j.policy, step); at >= 0 {
 		if j.status().Preparations[at].State == v1alpha1.PreparationBegun && !j.anotherPods(&j.status().Preparations[at]) {
 			j.block(isPending(&j.status().Preparations[at], step.Message))
 		}
@@ -81,11 +83,12 @@ func (j *judgement) pending() {
 	}
 }
 
-func stepOf(steps []v1alpha1.PreparationStatus, name, member string) int {
-	for i := range steps {
-		if steps[i].Name == name && steps[i].ID == member {
-			return i
-		}
+// stepOf is the index of a step in the status of its policy; -1: it was not begun.
+func stepOf(policy *Declared, step *Preparation) int {
+	if policy.Status == nil {
+		return -1
 	}
-	return -1
+	return slices.IndexFunc(policy.Status.Preparations, func(p v1alpha1.PreparationStatus) bool {
+		return p.Name == step.Name && policy.Policy.same(step.Member.Role, step.Member.ID, &p.MemberRef)
+	})
 }

@@ -16,6 +16,7 @@ import (
 // they are blocked rather than forgotten. It may be used by several goroutines at once.
 type Policy struct {
 	kind      string
+	hosts     bool // Declaration.Hosts
 	problems  []Problem
 	maxAge    time.Duration
 	suspended bool
@@ -31,6 +32,12 @@ type Policy struct {
 // declares reports whether an entry has the role.
 func (p *Policy) declares(name string) bool {
 	return slices.ContainsFunc(p.entries, func(e entry) bool { return e.role != nil && e.role.declared.Name == name })
+}
+
+// same reports whether the member of a role and an id is the one of an entry of the status. Where ids are those of hosts the role tells them apart; one that
+// the policy has no more may have become any.
+func (p *Policy) same(role, id string, of *v1alpha1.MemberRef) bool {
+	return id == of.ID && (!p.hosts || role == of.Role || !p.declares(of.Role))
 }
 
 // settle is how long a member of the role counts after it was seen gone. Of a role that the policy has no more nothing is known

@@ -355,7 +355,7 @@ func drawReplacement(t *rapid.T, in *StatusInput, i int) {
 	if permitOf(status.Leaving, former) < 0 && rapid.Bool().Draw(t, "it was let go") {
 		status.Leaving = append(status.Leaving, leaves(name, "store", drawTime(t, "since")))
 	}
-	if stepOf(status.Preparations, "Drain", "m-"+name) < 0 && rapid.Bool().Draw(t, "it was prepared") {
+	if !slices.ContainsFunc(status.Preparations, func(p v1alpha1.PreparationStatus) bool { return p.Name == "Drain" && p.ID == "m-"+name }) && rapid.Bool().Draw(t, "it was prepared") {
 		status.Preparations = append(status.Preparations, begun("Drain", name, v1alpha1.PreparationBegun, noon.Add(-rapid.SampledFrom([]time.Duration{time.Second, time.Minute, time.Minute}).Draw(t, "asked"))))
 	}
 	for _, entry := range status.Preparations {
@@ -393,7 +393,7 @@ func checkUndo(t *rapid.T, in *StatusInput, action *Action) int {
 // checkEnded: what ends was undone, and the epoch with it. It returns how much has ended.
 func checkEnded(t *rapid.T, in *StatusInput, before *v1alpha1.EvictionPolicyStatus) (ended int) {
 	for _, entry := range before.Preparations {
-		if stepOf(in.Policy.Status.Preparations, entry.Name, entry.ID) >= 0 {
+		if slices.ContainsFunc(in.Policy.Status.Preparations, func(p v1alpha1.PreparationStatus) bool { return p.Name == entry.Name && p.ID == entry.ID }) {
 			continue
 		}
 		ended++

@@ -257,7 +257,7 @@ func (t *statusReconciler) goneSince(entry *v1alpha1.Leaving) (gone time.Time, s
 // shows Ready what was the member before the entry's pod was.
 func (t *statusReconciler) ready(entry *v1alpha1.Leaving) bool {
 	for _, pod := range t.readyPods()[entry.ID] {
-		if pod.UID == entry.PodUID {
+		if pod.UID == entry.PodUID || !t.same(pod, &entry.MemberRef) {
 			continue
 		}
 		switch t.in.Presences[pod.UID] {
@@ -269,6 +269,12 @@ func (t *statusReconciler) ready(entry *v1alpha1.Leaving) bool {
 		}
 	}
 	return false
+}
+
+// same reports whether a pod with an entry's id is the entry's member.
+func (t *statusReconciler) same(pod *snapshot.Pod, of *v1alpha1.MemberRef) bool {
+	claim, ok := t.in.Policy.Policy.Claim(pod)
+	return ok && t.in.Policy.Policy.same(claim.role(), claim.Member, of)
 }
 
 // readyPods are the policy's Ready pods that stay, by their member. An id is an expression, so they are found once for all entries.

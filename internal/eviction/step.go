@@ -227,7 +227,7 @@ func (in *ResponderInput) hold(j *judgement) ([]Action, time.Time) {
 func (j *judgement) foundJob() string {
 	preparations := j.status().Preparations
 	at := slices.IndexFunc(preparations, func(p v1alpha1.PreparationStatus) bool {
-		return p.ID == j.verdict.Member && p.JobOrigin == v1alpha1.JobFound
+		return j.sameMember(&p.MemberRef) && p.JobOrigin == v1alpha1.JobFound
 	})
 	if at < 0 {
 		return ""
@@ -241,7 +241,7 @@ func (in *ResponderInput) begin(j *judgement, step Preparation) (actions []Actio
 	entry := v1alpha1.PreparationStatus{
 		Name: step.Name, StartTime: moment(in.Now), State: v1alpha1.PreparationBegun, RemainingAtStart: step.Remaining,
 	}
-	at := stepOf(status.Preparations, step.Name, step.Member.ID)
+	at := stepOf(j.policy, &step)
 	if at >= 0 && j.anotherPods(&status.Preparations[at]) && status.Preparations[at].State == v1alpha1.PreparationBegun {
 		return nil, time.Time{} // that pod's is taken back first
 	}
@@ -305,7 +305,7 @@ func (in *ResponderInput) respond(report Report) []Action {
 func (in *ResponderInput) lastError(j *judgement) string {
 	for i := range j.status().Preparations {
 		entry := &j.status().Preparations[i]
-		if entry.ID != j.verdict.Member {
+		if !j.sameMember(&entry.MemberRef) {
 			continue
 		}
 		if reply := replyOf(in.Replies, entry); reply.Error != "" && reply.Error != entry.Message {

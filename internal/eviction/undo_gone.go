@@ -178,7 +178,7 @@ func (t *statusReconciler) replacementPod(entry *v1alpha1.PreparationStatus) *sn
 		if pod.UID == entry.PodUID || pod.Terminating() || pod.Namespace != t.in.Policy.Key.Namespace {
 			continue
 		}
-		if claim, ok := t.in.Policy.Policy.Claim(pod); ok && claim.Member == entry.ID {
+		if claim, ok := t.in.Policy.Policy.Claim(pod); ok && t.in.Policy.Policy.same(claim.role(), claim.Member, &entry.MemberRef) {
 			return pod
 		}
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"runtime/debug"
 	"slices"
 	"time"
@@ -180,21 +179,33 @@ func (k *Observer) observe(ctx context.Context, e *entry, source *Source) (evide
 	if source.Uses != nil {
 		own.Prune(source.Uses())
 	}
-	own.Shared = shared(members)
+	kind, _ := k.Kind(source)
+	own.Shared = shared(members, kind.Hosts)
 	return &own, nil
 }
 
-// shared returns the ids that several pods give which are there to stay.
-func shared(members []system.Member) map[string][]string {
-	pods := map[string][]string{}
+// shared returns the ids that several pods give which are there to stay: several of one role where ids are those of hosts.
+func shared(members []system.Member, hosts bool) map[string][]string {
+	type owner struct{ id, role string }
+	pods := map[owner][]string{}
 	for _, member := range members {
-		if member.Pod != nil && !member.Pod.Terminating() && !member.Pod.Finished() {
-			pods[member.ID] = append(pods[member.ID], member.Pod.Name)
+		if member.Pod == nil || member.Pod.Terminating() || member.Pod.Finished() {
+			continue
+		}
+		of := owner{id: member.ID}
+		if hosts {
+			of.role = member.Role
+		}
+		pods[of] = append(pods[of], member.Pod.Name)
+	}
+	found := map[string][]string{}
+	for of, names := range pods {
+		if len(names) > 1 {
+			found[of.id] = append(found[of.id], names...)
 		}
 	}
-	maps.DeleteFunc(pods, func(_ string, names []string) bool { return len(names) < 2 })
-	for _, names := range pods {
+	for _, names := range found {
 		slices.Sort(names)
 	}
-	return pods
+	return found
 }

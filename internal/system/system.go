@@ -156,6 +156,9 @@ type Kind struct {
 	Name string
 	// Declared reports whether a policy's spec declares a system of this kind: whether the field is set.
 	Declared func(spec *v1alpha1.System) bool
+	// Hosts says that ids are those of hosts, so that members of several roles have the same one. Observe gets each of them, and says of an id what is
+	// asked for any of its roles.
+	Hosts bool
 	// Schema declares the facts.
 	Schema expression.Schema
 	// Steps are what roles may name in evict.prepare, with a sentence each.
@@ -210,7 +213,7 @@ func Of(kinds []Kind, spec *v1alpha1.System) (Kind, bool) {
 
 // Declaration returns what the kind brings to a policy with this spec.
 func (k Kind) Declaration(spec *v1alpha1.System) eviction.Declaration {
-	declaration := eviction.Declaration{Kind: k.Name, Schema: k.Schema, Steps: k.Steps}
+	declaration := eviction.Declaration{Kind: k.Name, Hosts: k.Hosts, Schema: k.Schema, Steps: k.Steps}
 	if k.Extend != nil {
 		k.Extend(&declaration, spec)
 	}

@@ -27,6 +27,7 @@ func Kind() system.Kind {
 	return system.Kind{
 		Name:     Name,
 		Declared: func(spec *v1alpha1.System) bool { return spec.OpenStack != nil },
+		Hosts:    true,
 		Schema:   Schema,
 		Steps: map[string]string{
 			MoveServers: "disables the nova-compute service of a host and has its servers moved to other hosts, by their states, as many at once as the policy says; " +
