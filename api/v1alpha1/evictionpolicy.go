@@ -389,6 +389,9 @@ type PreparationStatus struct {
 
 	// Name is that of the step in its role.
 	Name string `json:"name"`
+	// For says what the step is for: the member's eviction (Evict, also where it is empty), or its node, which is proven off (Lost).
+	// +optional
+	For PreparationPurpose `json:"for,omitempty"`
 	// StartTime is when the step was begun.
 	StartTime metav1.Time `json:"startTime"`
 	// LastRequestTime is when the system was asked last.
@@ -402,6 +405,9 @@ type PreparationStatus struct {
 	// RemainingAtStart is how much there was to do when the step was begun, as its role counts it; 0 where it does not.
 	// +optional
 	RemainingAtStart int64 `json:"remainingAtStart,omitempty"`
+	// Remaining is how much there was to do when the system was asked last.
+	// +optional
+	Remaining int64 `json:"remaining,omitempty"`
 	// Job is the system's id of the job that does the step, where the system has answered with one.
 	// +optional
 	// +kubebuilder:validation:MaxLength=253
@@ -412,6 +418,17 @@ type PreparationStatus struct {
 	// +optional
 	JobOrigin JobOrigin `json:"jobOrigin,omitempty"`
 }
+
+// PreparationPurpose says what a step is for.
+//
+// +kubebuilder:validation:Enum=Evict;Lost
+type PreparationPurpose string
+
+// The purposes.
+const (
+	ForEvict PreparationPurpose = "Evict"
+	ForLost  PreparationPurpose = "Lost"
+)
 
 // JobOrigin says whether a job was begun for a step.
 //

@@ -26,6 +26,10 @@ type Role struct {
 	Tolerations Tolerations `json:"tolerations,omitempty"`
 	Evict       Evict       `json:"evict"`
 	Replace     Replace     `json:"replace"`
+	// Lost says what is done for a member whose node is proven off (NodeFence), where nothing takes the member's place and what it carries can be brought
+	// back elsewhere. With it the member's pod may be removed there once its steps stand in the policy's status, whatever Replace says.
+	// +optional
+	Lost *Lost `json:"lost,omitempty"`
 }
 
 // State is what a member holds.
@@ -165,6 +169,17 @@ type Replace struct {
 	// Successor is what takes over: a member with a new identity, the same one with its disk wiped, or any pod, since the member
 	// has none that matters.
 	Successor Successor `json:"successor"`
+}
+
+// Lost says what is done for a member whose node is proven off.
+type Lost struct {
+	// Prepare are steps that the system is asked for, in this order, each for as long as its When holds. Their expressions are over member, system and now:
+	// the pod may be gone. They are taken back once the node answers again.
+	// +optional
+	// +kubebuilder:validation:MaxItems=8
+	// +listType=map
+	// +listMapKey=name
+	Prepare []Preparation `json:"prepare,omitempty"`
 }
 
 // Successor says what takes a member's place.

@@ -25,6 +25,10 @@ func (c *compiler) role(path string, declared *v1alpha1.Role) *role {
 		atOnce:   atOnce(declared),
 		settle:   settle(declared),
 	}
+	if declared.Lost != nil {
+		compiled.lost = &lost{prepare: c.preparations(path+".lost.prepare", declared.Lost.Prepare)}
+		c.withoutPod(path+".lost.prepare", compiled.lost.prepare)
+	}
 	if declared.Evict.MinReady != nil {
 		compiled.minReady = int(*declared.Evict.MinReady)
 	}
@@ -122,6 +126,22 @@ func (c *compiler) preparations(path string, declared []v1alpha1.Preparation) []
 		steps = append(steps, step)
 	}
 	return steps
+}
+
+// withoutPod refuses steps that look at the pod or at other members: the pod may be gone, and no other waits.
+func (c *compiler) withoutPod(path string, steps []preparation) {
+	over := []string{"member", "system", "now"}
+	for i := range steps {
+		s := &steps[i]
+		names := s.when == nil || s.when.NamesOnly(over...)
+		names = names && (s.remaining == nil || s.remaining.NamesOnly(over...))
+		for _, e := range s.message.Expressions() {
+			names = names && e.NamesOnly(over...)
+		}
+		if !names {
+			c.report(fmt.Sprintf("%s[%d]", path, i), "it may use %s only: the pod may be gone", expression.Listed(over))
+		}
+	}
 }
 
 func (c *compiler) knownSteps() string {

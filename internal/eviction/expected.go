@@ -6,20 +6,6 @@ import (
 	"usher.sh/usher/api/v1alpha1"
 )
 
-// countRemaining returns how much of a step is still to be done. Nothing is decided by it, so that what cannot be counted is
-// only not known.
-func (j *judgement) countRemaining(step *preparation) int64 {
-	if step.remaining == nil {
-		return 0
-	}
-	value, err := step.remaining.EvalWith(j.scope, j.words)
-	if err != nil {
-		return 0
-	}
-	left, _ := value.(int64)
-	return max(left, 0)
-}
-
 // expected is when the last step that is needed will probably be done; zero where that is not known.
 func (j *judgement) expected() time.Time {
 	if len(j.verdict.Needed) != 1 {

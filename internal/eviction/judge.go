@@ -114,8 +114,13 @@ func (j *judgement) judge() *judgement {
 }
 
 // judgeLost is about a member whose node is proven off. One that could always be evicted may go now as well; nothing is prepared, since
-// nothing is there that could leave.
+// nothing is there that could leave. One whose role says what is done then may go once that is written down: from then on it needs no pod.
 func (j *judgement) judgeLost() *judgement {
+	if j.role.lost != nil {
+		j.findOthers()
+		j.awaitLost()
+		return j.conclude()
+	}
 	if len(j.role.evict) > 0 {
 		return j.judgeReplacement()
 	}

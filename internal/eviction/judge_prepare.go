@@ -55,7 +55,7 @@ func (j *judgement) askFor(step *preparation) {
 	if needed, _ := value.(bool); needed {
 		j.verdict.Needed = append(j.verdict.Needed, Preparation{
 			Name: step.name, Namespace: j.in.Pod.Namespace, Member: memberRef(j.role.declared.Name, j.verdict.Member, j.in.Pod),
-			Message: step.message.ExpandBrief(j.scope, j.words), ExpectedDuration: step.expected, Remaining: j.countRemaining(step),
+			Message: step.message.ExpandBrief(j.scope, j.words), ExpectedDuration: step.expected, Remaining: remainingOf(step, j.scope, j.words),
 		})
 	}
 }

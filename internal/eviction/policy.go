@@ -62,6 +62,11 @@ func (p *Policy) missed(name string) bool {
 	return at >= 0 && p.entries[at].counted() && p.entries[at].role.settle > 0
 }
 
+// CaresForLost reports whether a role of the policy says what is done for members whose nodes are proven off.
+func (p *Policy) CaresForLost() bool {
+	return slices.ContainsFunc(p.entries, func(e entry) bool { return e.role != nil && e.role.lost != nil })
+}
+
 // Problem is a mistake in a policy.
 type Problem struct {
 	Path    string // "spec.roles[0].evict.rules[2].expression"
@@ -98,12 +103,16 @@ type role struct {
 	evict    []rule
 	prepare  []preparation
 	replace  []rule
-	atOnce   int // 0: any number
+	lost     *lost // nil: on a node that is proven off its rules of replacement decide
+	atOnce   int   // 0: any number
 	minReady int
 	settle   time.Duration
 	// roster: its rules cannot be judged without all members of the policy.
 	roster bool
 }
+
+// lost is a compiled v1alpha1.Lost.
+type lost struct{ prepare []preparation }
 
 // rule is a compiled v1alpha1.Rule.
 type rule struct {

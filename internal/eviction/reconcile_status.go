@@ -32,6 +32,8 @@ type StatusInput struct {
 	Requests []AdmissionRequest
 	// Requesters are the names under which admission makes requests for the users in the policy's permits.
 	Requesters map[string]string
+	// Nodes says how the nodes are on which a member of a role with steps for that is, or for whose sake such steps stand; of others nothing is known.
+	Nodes map[string]NodeState
 	// Replies is what the system said to the last Undo of each step, in this process.
 	Replies []Reply
 	// UnderWay are the calls of this process for steps of the policy that its system has not answered.
@@ -70,7 +72,7 @@ func (in *StatusInput) AsksForOthers() bool {
 	status := statusOf(&in.Policy)
 	return !in.ends() && slices.ContainsFunc(status.Preparations, func(p v1alpha1.PreparationStatus) bool {
 		there := slices.ContainsFunc(in.Pods, func(pod *snapshot.Pod) bool { return pod.UID == p.PodUID }) && in.Presences[p.PodUID] != SeenGone
-		return p.State != v1alpha1.PreparationBegun || !in.Wanted[p.PodUID] || !there || permitOf(status.Leaving, p.PodUID) >= 0
+		return p.For != v1alpha1.ForLost && (p.State != v1alpha1.PreparationBegun || !in.Wanted[p.PodUID] || !there || permitOf(status.Leaving, p.PodUID) >= 0)
 	})
 }
 
@@ -313,6 +315,8 @@ func (t *statusReconciler) step(entry v1alpha1.PreparationStatus) {
 		t.write(entry.Name+" of "+entry.ID+" is job "+entry.Job, time.Time{})
 	}
 	switch {
+	case entry.For == v1alpha1.ForLost:
+		t.lost(entry)
 	case pod == nil && sight == "":
 		t.needsLiveRead(entry.PodUID, entry.PodName)
 		t.keep(entry)

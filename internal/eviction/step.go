@@ -266,7 +266,7 @@ func (in *ResponderInput) begin(j *judgement, step Preparation) (actions []Actio
 		at = len(status.Preparations)
 		status.Preparations = append(status.Preparations, entry)
 	}
-	entry.MemberRef, entry.LastRequestTime = step.Member, nextCall(in.Now, &entry)
+	entry.MemberRef, entry.LastRequestTime, entry.Remaining = step.Member, nextCall(in.Now, &entry), step.Remaining
 	status.Preparations[at] = entry
 	step.Asked, step.Job = entry.LastRequestTime.Time, jobOf(&entry)
 	why := step.Name + " is needed for " + j.title()

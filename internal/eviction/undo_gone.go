@@ -29,7 +29,7 @@ type goneUndo struct {
 func (g *goneUndo) open() bool { return g.replacement != nil && !g.answered }
 
 func (t *statusReconciler) goneUndo(entry *v1alpha1.PreparationStatus) goneUndo {
-	if entry.State != v1alpha1.PreparationBegun || t.in.Presences[entry.PodUID] != SeenGone || t.in.ends() || !t.in.WantedKnown ||
+	if entry.For == v1alpha1.ForLost || entry.State != v1alpha1.PreparationBegun || t.in.Presences[entry.PodUID] != SeenGone || t.in.ends() || !t.in.WantedKnown ||
 		!over(t.now, entry, replyOf(t.replies, entry)) {
 		return goneUndo{}
 	}

@@ -429,6 +429,15 @@ func beingUndone(policy *Declared, step *v1alpha1.PreparationStatus) Blocker {
 	}
 }
 
+func lostStepMissing(step string) Blocker {
+	return Blocker{
+		Reason:  PreparationPending,
+		Message: fmt.Sprintf("its node is proven off, and %s is not written down yet, which is done for what it carries", step),
+		Remedy:  "wait: it is written down within seconds, unless the policy is suspended or the manager does not run",
+		Retry:   lookAgain,
+	}
+}
+
 func noSuccessor(role string) Blocker {
 	return Blocker{
 		Reason:  NoSuccessor,

@@ -185,6 +185,12 @@ func (g *Gatherer) evidence(ctx context.Context, policies []*v1alpha1.EvictionPo
 	return nil
 }
 
+// EvidenceOf returns what a policy's system says of its members, young enough to decide.
+func (g *Gatherer) EvidenceOf(ctx context.Context, policy *v1alpha1.EvictionPolicy) *eviction.Evidence {
+	source := g.Policies.Source(policy)
+	return g.Observer.Evidence(ctx, source, source.Epoch, usable(source.MaxAge()))
+}
+
 // usable is a little less than what decides, so that what is young enough when it is handed out still is when it is
 // judged.
 func usable(maxAge time.Duration) time.Duration { return maxAge - maxAge/10 }

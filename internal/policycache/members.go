@@ -97,7 +97,20 @@ func (b *Cache) members(ctx context.Context, policy *v1alpha1.EvictionPolicy) ([
 	if members, err = b.addAbsent(ctx, policy, members); err != nil {
 		return nil, err
 	}
+	members = addLost(policy, members)
 	return members, b.noteOfSet(ctx, policy, members)
+}
+
+// addLost adds the members of nodes that are proven off whose pods are gone, and for which steps stand.
+func addLost(policy *v1alpha1.EvictionPolicy, members []system.Member) []system.Member {
+	for i := range policy.Status.Preparations {
+		p := &policy.Status.Preparations[i]
+		listed := slices.ContainsFunc(members, func(m system.Member) bool { return m.Role == p.Role && m.ID == p.ID })
+		if p.For == v1alpha1.ForLost && !listed {
+			members = append(members, system.Member{MemberRef: v1alpha1.MemberRef{Role: p.Role, ID: p.ID}})
+		}
+	}
+	return members
 }
 
 // noteOfSet notes in the members what the MemberSet says of them that the policy belongs to.

@@ -16,6 +16,9 @@ import (
 	"usher.sh/usher/internal/observe"
 )
 
+// Off reports whether a fence proves that a node is off.
+func (g *Gatherer) Off(ctx context.Context, name string) (bool, error) { return g.off(ctx, name, nil) }
+
 // off reports whether a fence proves that a node is off. The node is read past the cache, or was (nil: it was not): one that answers again is not.
 func (g *Gatherer) off(ctx context.Context, name string, read *corev1.Node) (bool, error) {
 	if name == "" {

@@ -183,14 +183,19 @@ func (s *reconciler) plan(ctx context.Context, f *facts) (eviction.StatusResult,
 	if err := s.wanted(ctx, f, &in); err != nil {
 		return eviction.StatusResult{}, err
 	}
+	var err error
+	if in.Nodes, err = s.nodeStates(ctx, f); err != nil {
+		return eviction.StatusResult{}, err
+	}
 	if unconfirmed := eviction.LiveReads(in); len(unconfirmed) > 0 {
-		var err error
 		if in.Presences, in.Gone, err = s.presences(ctx, f, unconfirmed); err != nil {
 			return eviction.StatusResult{}, err
 		}
 		in.Known = s.permits.known(f.policy, in.Gone, time.Now())
 	}
-	return eviction.ReconcileStatus(in), nil
+	result := eviction.ReconcileStatus(in)
+	s.lose(ctx, f, &in, &result)
+	return result, nil
 }
 
 // carryOut settles it, and returns when to look again.

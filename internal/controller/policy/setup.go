@@ -23,6 +23,7 @@ import (
 // +kubebuilder:rbac:groups="",resources=namespaces,verbs=get;list;watch;patch
 // +kubebuilder:rbac:groups="",resources=nodes,verbs=get;list;watch
 // +kubebuilder:rbac:groups=lifecycle.k8s.io;lifecycle.usher.sh,resources=evictionrequests,verbs=get;list;watch;create;patch
+// +kubebuilder:rbac:groups=usher.sh,resources=nodefences,verbs=get;list;watch
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
 
 // Options says what the controller works with.
@@ -69,6 +70,7 @@ func Controllers(mgr ctrl.Manager, o Options) []wiring.Controller {
 			{Object: &v1alpha1.EvictionPolicy{}, Keys: wiring.Itself},
 			{Object: &v1alpha1.EvictionPolicy{}, Keys: s.policiesOf, When: wiring.Respecified()}, // they may claim the same pods
 			{Object: &corev1.Pod{}, Keys: s.policiesOf, When: wiring.PodChanged()},
+			{Object: &v1alpha1.NodeFence{}, Keys: s.policiesThatCare, When: provesOff()},
 		},
 	}
 	if o.Requests {
