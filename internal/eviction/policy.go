@@ -114,6 +114,14 @@ type role struct {
 // lost is a compiled v1alpha1.Lost.
 type lost struct{ prepare []preparation }
 
+// steps are those of a role that may have none.
+func (l *lost) steps() []preparation {
+	if l == nil {
+		return nil
+	}
+	return l.prepare
+}
+
 // rule is a compiled v1alpha1.Rule.
 type rule struct {
 	declared *v1alpha1.Rule

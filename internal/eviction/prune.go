@@ -38,7 +38,7 @@ func (r *role) each(visit func(*expression.Expression)) {
 		words(rule.message)
 		words(rule.remedy)
 	}
-	for _, step := range r.prepare {
+	for _, step := range slices.Concat(r.prepare, r.lost.steps()) {
 		visit(step.when)
 		visit(step.remaining)
 		words(step.message)
