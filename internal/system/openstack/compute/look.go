@@ -36,6 +36,8 @@ type Hypervisor struct {
 	// Up: the service reports to Nova. Enabled: it gets servers; Reason is why it does not.
 	Up, Enabled bool
 	Reason      string
+	// Forced: the service is marked as down, whatever it reports. It is looked up for hosts that are not up only.
+	Forced bool
 	// Servers are on it, without their states.
 	Servers []Server
 }
