@@ -30,10 +30,15 @@ type Cloud struct {
 	// AtOnce is max_concurrent_live_migrations, Live how long one takes, Cold the same for a cold one.
 	AtOnce     int
 	Live, Cold time.Duration
+	// Evacuation is how long one takes.
+	Evacuation time.Duration
 	// Quota is what Nova says to cold migrations; "": it does them.
 	Quota string
 	// NoAdmin: the account may not list hypervisors. NoFilters: it may, and Nova leaves out in silence that it asks for one host.
 	NoAdmin, NoFilters bool
+
+	// Twice are servers that were rebuilt although they ran elsewhere already.
+	Twice []string
 
 	mu         sync.Mutex
 	now        time.Time
@@ -52,6 +57,8 @@ type Host struct {
 	Up      bool
 	Enabled bool
 	Reason  string
+	// Forced: Nova takes it for down, whatever it reports.
+	Forced bool
 }
 
 // Server is a virtual machine.
@@ -78,7 +85,7 @@ type Migration struct {
 // New is a region with hosts called compute-1, compute-2, …
 func New(hosts int) *Cloud {
 	c := &Cloud{
-		Least: "2.1", Most: "2.93", Regions: []string{"RegionOne"}, PageSize: 1000, AtOnce: 1, Live: 5 * time.Second, Cold: 3 * time.Second,
+		Least: "2.1", Most: "2.93", Regions: []string{"RegionOne"}, PageSize: 1000, AtOnce: 1, Live: 5 * time.Second, Cold: 3 * time.Second, Evacuation: 4 * time.Second,
 		now: time.Date(2026, 11, 28, 12, 0, 0, 0, time.UTC), tokens: map[string]bool{},
 	}
 	for i := range hosts {
@@ -215,6 +222,8 @@ func (c *Cloud) step(m *Migration, running map[string]int, tick time.Duration) {
 	switch m.Status {
 	case "accepted", "pre-migrating":
 		c.schedule(m, s)
+	case "evacuating":
+		c.rebuild(m, s, tick)
 	case "queued":
 		if running[m.Source] < c.AtOnce {
 			running[m.Source]++
@@ -258,7 +267,7 @@ func (c *Cloud) target(s *Server) *Host {
 	}
 	var open []*Host
 	for _, h := range c.hosts {
-		if h.Up && h.Enabled && h.Name != s.Host && !s.Nowhere {
+		if h.Up && !h.Forced && h.Enabled && h.Name != s.Host && !s.Nowhere {
 			open = append(open, h)
 		}
 	}

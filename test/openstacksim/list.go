@@ -18,6 +18,8 @@ func (c *Cloud) list(r *http.Request, path string) (int, object) {
 	switch path {
 	case "os-hypervisors/detail":
 		what, key, all = "hypervisors", "id", c.listHypervisors()
+	case "os-services":
+		what, key, all = "services", "id", c.listServices(query.Get("host"))
 	case "servers/detail":
 		host := query.Get("host")
 		if c.NoFilters {
@@ -56,7 +58,7 @@ func (c *Cloud) listHypervisors() []object {
 	all := []object{}
 	for _, h := range c.hosts {
 		state, status := "down", "disabled"
-		if h.Up {
+		if h.Up && !h.Forced {
 			state = "up"
 		}
 		if h.Enabled {

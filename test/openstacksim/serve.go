@@ -95,6 +95,7 @@ func (c *Cloud) putService(id string, sent []byte) (int, object) {
 	var asked struct {
 		Status string  `json:"status"`
 		Reason *string `json:"disabled_reason"`
+		Forced *bool   `json:"forced_down"`
 	}
 	h := c.host(strings.TrimPrefix(id, "service-"))
 	switch {
@@ -103,7 +104,15 @@ func (c *Cloud) putService(id string, sent []byte) (int, object) {
 	case h == nil:
 		return http.StatusNotFound, fault("itemNotFound", "no such service")
 	}
-	h.Enabled, h.Reason = asked.Status == "enabled", ""
+	if asked.Forced != nil {
+		if !*asked.Forced && c.unfinished(h) {
+			return http.StatusBadRequest, fault("badRequest", "Unable to set forced_down=False: service "+h.Name+" has in-progress evacuations.")
+		}
+		h.Forced = *asked.Forced
+	}
+	if asked.Status != "" {
+		h.Enabled, h.Reason = asked.Status == "enabled", ""
+	}
 	if asked.Reason != nil {
 		h.Reason = *asked.Reason
 	}
@@ -135,6 +144,8 @@ func (c *Cloud) act(id string, sent []byte) (int, object) {
 				return http.StatusForbidden, fault("forbidden", c.Quota)
 			}
 			return c.move(s, "migration", "active", "stopped")
+		case "evacuate":
+			return c.evacuate(s)
 		case "confirmResize":
 			return c.confirm(s)
 		}
