@@ -15,8 +15,13 @@ var roleFiles embed.FS
 // Name is the field of spec.system.
 const Name = "openstack"
 
-// MoveServers is the step that empties a compute host.
-const MoveServers = "MoveServers"
+// The steps: MoveServers empties a compute host, the others the agents of a host.
+const (
+	MoveServers  = "MoveServers"
+	MoveRouters  = "MoveRouters"
+	MoveNetworks = "MoveNetworks"
+	MoveSpeakers = "MoveSpeakers"
+)
 
 // Kind is OpenStack.
 func Kind() system.Kind {
@@ -32,16 +37,36 @@ func Kind() system.Kind {
 		Steps: map[string]string{
 			MoveServers: "disables the nova-compute service of a host and has its servers moved to other hosts, by their states, as many at once as the policy says; " +
 				"undone, the service is enabled if Usher has disabled it, and what waits in Nova's queue is called off: what runs ends by itself, and what has moved stays",
+			MoveRouters: "moves the routers of a host's L3 agent to living L3 agents, and disables it once it has none: a plain one is taken off it and given to another at once, " +
+				"one with HA is given to another first, and of those that are active here one at a time fails over; " + takenBack,
+			MoveNetworks: "gives the networks of a host's DHCP agent to other living ones, takes them off it, and disables it once it has none; " + takenBack,
+			MoveSpeakers: "gives the BGP speakers of a host's agent to other living ones, takes them off it, and disables it once it has none; " + takenBack,
 		},
 		Roles:       roles,
 		References:  references,
-		ReportFacts: []string{"up"},
-		Reports: func(facts expression.Facts) (does, known bool) {
-			does, known = facts["up"].(bool)
-			return does, known
-		},
-		Open: Open,
+		ReportFacts: reportFacts,
+		Reports:     reports,
+		Open:        Open,
 	}
+}
+
+// takenBack is what undoing a step of an agent does.
+const takenBack = "undone, the agent is enabled if Usher has disabled it, and has its own description again; what has moved stays"
+
+// reportFacts say whether a host does its work: that of Nova where it has servers, else those of its agents.
+var reportFacts = []string{"up", "l3Alive", "dhcpAlive", "bgpAlive", "l2Alive", "ovnAlive"}
+
+func reports(facts expression.Facts) (does, known bool) {
+	if up, ok := facts[reportFacts[0]].(bool); ok {
+		return up, true
+	}
+	does = true
+	for _, name := range reportFacts[1:] {
+		if alive, ok := facts[name].(bool); ok {
+			does, known = does && alive, true
+		}
+	}
+	return does && known, known
 }
 
 func references(spec *v1alpha1.System) system.References {
@@ -50,34 +75,4 @@ func references(spec *v1alpha1.System) system.References {
 		refers.Secrets = append(refers.Secrets, *ca)
 	}
 	return refers
-}
-
-// Schema declares what rules may look at.
-var Schema = expression.Schema{
-	System: []expression.Field{
-		{Name: "region", Type: expression.String, Doc: "the region"},
-		{Name: "microversion", Type: expression.String, Doc: "the microversion of Nova that is spoken"},
-		{Name: "hosts", Type: expression.Int, Doc: "how many compute hosts the region has"},
-		{Name: "hostsUp", Type: expression.Int, Doc: "how many of their services report to Nova"},
-		{Name: "hostsOpen", Type: expression.Int, Doc: "how many of these are enabled, and so may get servers"},
-	},
-	Member: []expression.Field{
-		{Name: "problem", Type: expression.String, Doc: "why nothing can be said of the host; empty: nothing is wrong"},
-		{Name: "up", Type: expression.Bool, Doc: "its nova-compute service reports to Nova"},
-		{Name: "disabled", Type: expression.Bool, Doc: "the service is disabled: it gets no servers"},
-		{Name: "disabledReason", Type: expression.String, Doc: "why, in the words of who has disabled it"},
-		{Name: "disabledByUsher", Type: expression.Bool, Doc: "Usher has, for this policy's namespace"},
-		{Name: "others", Type: expression.Int, Doc: "how many other hosts may get servers"},
-		{Name: "servers", Type: expression.Strings, Doc: "servers on it, as NAME (ID) STATE; while it is not disabled without their states"},
-		{Name: "left", Type: expression.Int, Doc: "how many of them have to leave"},
-		{Name: "stay", Type: expression.Strings, Doc: "those that may stay, by servers in the policy; this and what follows is known of disabled hosts only"},
-		{Name: "moving", Type: expression.Strings, Doc: "servers that are leaving, whoever has asked for that"},
-		{Name: "busy", Type: expression.Strings, Doc: "servers with which Nova is doing something else"},
-		{Name: "stuck", Type: expression.Strings, Doc: "servers that are not moved as they are, with what a person can do"},
-		{Name: "failed", Type: expression.Strings, Doc: "servers that could not be moved, why, and when that is tried again"},
-		{Name: "incoming", Type: expression.Strings, Doc: "migrations that lead to it"},
-		{Name: "unconfirmed", Type: expression.Strings, Doc: "servers that have left it and may come back, with what ends that"},
-		{Name: "work", Type: expression.Int, Doc: "how many things are left that Usher asks Nova for, or has asked for"},
-		{Name: "empty", Type: expression.Bool, Doc: "it is disabled, has no server that has to leave, and none is on its way from it or to it"},
-	},
 }

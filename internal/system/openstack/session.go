@@ -38,8 +38,17 @@ type session struct {
 	http    http.Client
 	timeout time.Duration
 
-	mu   sync.Mutex
-	nova *nova // nil: not logged in yet
+	mu      sync.Mutex
+	token   *login // nil: not logged in yet
+	nova    *nova
+	neutron *neutron
+}
+
+// login is a token with what it says. It is renewed by the client, once for each request, when it has expired.
+type login struct {
+	client  *gophercloud.ProviderClient
+	catalog *tokens.ServiceCatalog
+	user    string
 }
 
 func newSession(a account, access system.Access, ca []byte) (*session, error) {
@@ -63,12 +72,10 @@ func newSession(a account, access system.Access, ca []byte) (*session, error) {
 
 func (s *session) close() { s.http.CloseIdleConnections() }
 
-// compute returns Nova, logged in. A token that expires is renewed by the client, once for each request.
-func (s *session) compute(ctx context.Context) (*nova, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.nova != nil {
-		return s.nova, nil
+// login logs in, where that was not done before. The session is locked.
+func (s *session) login(ctx context.Context) (*login, error) {
+	if s.token != nil {
+		return s.token, nil
 	}
 	client, err := openstack.NewClient(s.account.options.IdentityEndpoint)
 	if err != nil {
@@ -88,19 +95,54 @@ func (s *session) compute(ctx context.Context) (*nova, error) {
 	if err = errors.Join(err, userErr); err != nil || user == nil || user.ID == "" {
 		return nil, s.keystone(errors.New("its token does not say what there is and whose it is"))
 	}
-	endpoint, region, err := endpointOf(catalog, "compute", s.account.face, s.account.region)
+	return &login{client: client, catalog: catalog, user: user.ID}, nil
+}
+
+// service finds a service of the region.
+func (s *session) service(ctx context.Context, name string) (l *login, client *gophercloud.ServiceClient, region string, err error) {
+	if l, err = s.login(ctx); err != nil {
+		return nil, nil, "", err
+	}
+	endpoint, region, err := endpointOf(l.catalog, name, s.account.face, s.account.region)
 	if err != nil {
-		return nil, s.keystone(err)
+		return nil, nil, "", s.keystone(err)
 	}
-	n := &nova{
-		client: &gophercloud.ServiceClient{ProviderClient: client, Endpoint: endpoint, Type: "compute"},
-		user:   user.ID, region: region, session: s,
+	return l, &gophercloud.ServiceClient{ProviderClient: l.client, Endpoint: endpoint, Type: name}, region, nil
+}
+
+// compute returns Nova, logged in.
+func (s *session) compute(ctx context.Context) (*nova, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.nova != nil {
+		return s.nova, nil
 	}
+	l, client, region, err := s.service(ctx, "compute")
+	if err != nil {
+		return nil, err
+	}
+	n := &nova{client: client, user: l.user, region: region, session: s}
 	if err := n.negotiate(ctx); err != nil {
 		return nil, err
 	}
-	s.nova = n
+	s.token, s.nova = l, n
 	return n, nil
+}
+
+// network returns Neutron, logged in.
+func (s *session) network(ctx context.Context) (*neutron, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.neutron != nil {
+		return s.neutron, nil
+	}
+	l, client, region, err := s.service(ctx, "network")
+	if err != nil {
+		return nil, err
+	}
+	client.ResourceBase = strings.TrimSuffix(client.Endpoint, "v2.0/") + "v2.0/"
+	s.token, s.neutron = l, &neutron{client: client, region: region, session: s}
+	return s.neutron, nil
 }
 
 // keystone says what is wrong with logging in.

@@ -26,13 +26,18 @@ func (r *region) isUshers(reason string) bool {
 	return strings.HasPrefix(reason, "Usher (namespace "+r.namespace+")")
 }
 
-// Prepare implements system.System. The first call disables the service and returns the job; the calls that bring it back move servers: so what they
-// begin is known to be the step's own, even where their answers are lost.
-func (r *region) Prepare(ctx context.Context, step eviction.Preparation) (eviction.Job, error) {
-	if step.Name != MoveServers {
-		return eviction.Job{}, fmt.Errorf("asking for %s of %s: %w: OpenStack has no such step", step.Name, step.Member.ID, system.ErrTerminal)
+// Prepare implements system.System. The first call disables the service, or marks the agent, and returns the job; the calls that bring it back move what is
+// there: so what they begin is known to be the step's own, even where their answers are lost.
+func (r *region) Prepare(ctx context.Context, step eviction.Preparation) (job eviction.Job, err error) {
+	kind, ofAgent := agentSteps[step.Name]
+	switch {
+	case step.Name == MoveServers:
+		job, err = r.moveServers(ctx, step)
+	case ofAgent:
+		job, err = r.emptyAgent(ctx, step, kind)
+	default:
+		err = fmt.Errorf("%w: OpenStack has no such step", system.ErrTerminal)
 	}
-	job, err := r.moveServers(ctx, step)
 	if err != nil {
 		return job, fmt.Errorf("asking for %s of %s: %w", step.Name, step.Member.ID, err)
 	}
@@ -152,11 +157,16 @@ func (r *region) forget(call compute.Call) {
 }
 
 // Undo implements system.System.
-func (r *region) Undo(ctx context.Context, step eviction.Preparation) (eviction.Undone, error) {
-	if step.Name != MoveServers {
+func (r *region) Undo(ctx context.Context, step eviction.Preparation) (undone eviction.Undone, err error) {
+	kind, ofAgent := agentSteps[step.Name]
+	switch {
+	case step.Name == MoveServers:
+		undone, err = r.stayOpen(ctx, step)
+	case ofAgent:
+		undone, err = r.refillAgent(ctx, step, kind)
+	default:
 		return eviction.Undone{Done: true}, nil
 	}
-	undone, err := r.stayOpen(ctx, step)
 	if err != nil {
 		return eviction.Undone{}, fmt.Errorf("taking back %s of %s: %w", step.Name, step.Member.ID, err)
 	}
