@@ -47,13 +47,14 @@ func (v *view) system() (facts expression.Facts, summary string) {
 	return facts, fmt.Sprintf("region %s, %s", text.Name(region), strings.Join(said, "; "))
 }
 
-func (r *region) serverFacts(facts expression.Facts, p *compute.Plan) {
+func (r *region) serverFacts(facts expression.Facts, p *compute.Plan, e *compute.Evacuation) {
 	facts["problem"] = p.Problem
 	if p.Problem != "" {
 		return
 	}
 	h := p.Hypervisor
 	facts["up"], facts["disabled"], facts["disabledReason"], facts["disabledByUsher"] = h.Up, !h.Enabled, h.Reason, !h.Enabled && r.isUshers(h.Reason)
+	facts["forcedDown"] = h.Forced
 	facts["others"], facts["servers"], facts["left"], facts["work"], facts["empty"] = int64(p.Others), list(p.Servers), int64(p.Left), int64(p.Work), p.Empty
 	if h.Enabled {
 		return
@@ -62,6 +63,9 @@ func (r *region) serverFacts(facts expression.Facts, p *compute.Plan) {
 		"stay": p.Stay, "moving": p.Moving, "busy": p.Busy, "stuck": p.Stuck, "failed": p.Failed, "incoming": p.Incoming, "unconfirmed": p.Unconfirmed,
 	} {
 		facts[name] = list(all)
+	}
+	if h.Forced {
+		facts["left"], facts["stay"], facts["moving"], facts["failed"], facts["stuck"] = int64(e.Left), list(e.Stay), list(e.Moving), list(e.Failed), list(e.Stuck)
 	}
 }
 

@@ -15,12 +15,13 @@ var roleFiles embed.FS
 // Name is the field of spec.system.
 const Name = "openstack"
 
-// The steps: MoveServers empties a compute host, the others the agents of a host.
+// The steps: MoveServers empties a compute host and EvacuateServers one that is dead, the others empty the agents of a host.
 const (
-	MoveServers  = "MoveServers"
-	MoveRouters  = "MoveRouters"
-	MoveNetworks = "MoveNetworks"
-	MoveSpeakers = "MoveSpeakers"
+	MoveServers     = "MoveServers"
+	EvacuateServers = "EvacuateServers"
+	MoveRouters     = "MoveRouters"
+	MoveNetworks    = "MoveNetworks"
+	MoveSpeakers    = "MoveSpeakers"
 )
 
 // Kind is OpenStack.
@@ -37,6 +38,8 @@ func Kind() system.Kind {
 		Steps: map[string]string{
 			MoveServers: "disables the nova-compute service of a host and has its servers moved to other hosts, by their states, as many at once as the policy says; " +
 				"undone, the service is enabled if Usher has disabled it, and what waits in Nova's queue is called off: what runs ends by itself, and what has moved stays",
+			EvacuateServers: "marks the nova-compute service of a host that is off as down, disables it, and has its servers rebuilt on other hosts, each once; " +
+				"undone, once the host's agents report and its nova-compute has cleaned up, the service counts again and is enabled if Usher has disabled it; what was evacuated stays",
 			MoveRouters: "moves the routers of a host's L3 agent to living L3 agents, and disables it once it has none: a plain one is taken off it and given to another at once, " +
 				"one with HA is given to another first, and of those that are active here one at a time fails over; " + takenBack,
 			MoveNetworks: "gives the networks of a host's DHCP agent to other living ones, takes them off it, and disables it once it has none; " + takenBack,

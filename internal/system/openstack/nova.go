@@ -70,6 +70,8 @@ func (n *nova) ask(ctx context.Context, call compute.Call) error {
 		err = n.post(ctx, action, map[string]map[string]*string{"os-migrateLive": {"host": nil, "block_migration": new("auto")}})
 	case compute.ColdMigrate:
 		err = n.post(ctx, action, map[string]map[string]*string{"migrate": {"host": nil}})
+	case compute.Evacuate:
+		err = n.post(ctx, action, map[string]map[string]*string{"evacuate": {}})
 	case compute.Confirm:
 		err = n.post(ctx, action, map[string]map[string]*string{"confirmResize": nil})
 	case compute.Abort:
@@ -84,6 +86,6 @@ func (n *nova) ask(ctx context.Context, call compute.Call) error {
 }
 
 func (n *nova) post(ctx context.Context, address string, body map[string]map[string]*string) error {
-	_, err := n.client.Post(ctx, address, body, nil, &gophercloud.RequestOpts{OkCodes: []int{http.StatusAccepted, http.StatusNoContent}})
+	_, err := n.client.Post(ctx, address, body, nil, &gophercloud.RequestOpts{OkCodes: []int{http.StatusOK, http.StatusAccepted, http.StatusNoContent}})
 	return err
 }

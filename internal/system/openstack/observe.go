@@ -113,13 +113,14 @@ func (r *region) hostFacts(ctx context.Context, v *view, host string, wanted nee
 	}
 	var used users
 	if ask&needServers != 0 {
-		p, err := r.servers(ctx, v, host)
+		l, err := r.servers(ctx, v, host)
 		if err != nil {
 			return nil, err
 		}
-		used.addServers(v, host, p)
+		p, e := l.Plan(), l.Evacuate(0)
+		used.addServers(v, host, &p)
 		if wanted&needServers != 0 {
-			r.serverFacts(facts, p)
+			r.serverFacts(facts, &p, &e)
 		}
 	}
 	for _, names := range factsOf {
@@ -154,15 +155,17 @@ func (*region) networkFacts(facts expression.Facts, v *view, host string, wanted
 	}
 }
 
-// servers is the plan of a host that has servers.
-func (r *region) servers(ctx context.Context, v *view, host string) (*compute.Plan, error) {
-	closed := slices.ContainsFunc(v.hypervisors, func(h compute.Hypervisor) bool { return h.Host == host && !h.Enabled })
-	l, err := r.look(ctx, v.nova, host, v.hypervisors, closed)
-	if err != nil {
-		return nil, err
+// servers is a look at a host that has servers.
+func (r *region) servers(ctx context.Context, v *view, host string) (*compute.Look, error) {
+	all := v.hypervisors
+	if slices.ContainsFunc(all, func(h compute.Hypervisor) bool { return h.Host == host && !h.Up }) {
+		all = slices.Clone(all)
+		if err := v.nova.addForced(ctx, all, host); err != nil {
+			return nil, err
+		}
 	}
-	p := l.Plan()
-	return &p, nil
+	closed := slices.ContainsFunc(all, func(h compute.Hypervisor) bool { return h.Host == host && !h.Enabled })
+	return r.look(ctx, v.nova, host, all, closed)
 }
 
 // agentPlan is the plan of a host's agent, as far as it is known without asking about other agents. That Neutron does not know the call is a problem of

@@ -19,6 +19,7 @@ var Schema = expression.Schema{
 		{Name: "disabled", Type: expression.Bool, Doc: "the service is disabled: it gets no servers"},
 		{Name: "disabledReason", Type: expression.String, Doc: "why, in the words of who has disabled it"},
 		{Name: "disabledByUsher", Type: expression.Bool, Doc: "Usher has, for this policy's namespace"},
+		{Name: "forcedDown", Type: expression.Bool, Doc: "the service is marked as down, whatever it reports; then left and what follows are about evacuating its servers"},
 		{Name: "others", Type: expression.Int, Doc: "how many other hosts may get servers"},
 		{Name: "servers", Type: expression.Strings, Doc: "servers on it, as NAME (ID) STATE; while it is not disabled without their states"},
 		{Name: "left", Type: expression.Int, Doc: "how many of them have to leave"},

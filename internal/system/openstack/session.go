@@ -110,6 +110,18 @@ func (s *session) service(ctx context.Context, name string) (l *login, client *g
 	return l, &gophercloud.ServiceClient{ProviderClient: l.client, Endpoint: endpoint, Type: name}, region, nil
 }
 
+// offers reports whether the cloud has a service, in whatever region.
+func (s *session) offers(ctx context.Context, service string) (bool, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	l, err := s.login(ctx)
+	if err != nil {
+		return false, err
+	}
+	s.token = l
+	return len(urlsOf(l.catalog, service)) > 0, nil
+}
+
 // compute returns Nova, logged in.
 func (s *session) compute(ctx context.Context) (*nova, error) {
 	s.mu.Lock()

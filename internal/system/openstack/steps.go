@@ -23,7 +23,7 @@ func (r *region) reason() string {
 }
 
 func (r *region) isUshers(reason string) bool {
-	return strings.HasPrefix(reason, "Usher (namespace "+r.namespace+")")
+	return strings.HasPrefix(reason, r.reason())
 }
 
 // Prepare implements system.System. The first call disables the service, or marks the agent, and returns the job; the calls that bring it back move what is
@@ -33,6 +33,8 @@ func (r *region) Prepare(ctx context.Context, step eviction.Preparation) (job ev
 	switch {
 	case step.Name == MoveServers:
 		job, err = r.moveServers(ctx, step)
+	case step.Name == EvacuateServers:
+		job, err = r.evacuateServers(ctx, step)
 	case ofAgent:
 		job, err = r.emptyAgent(ctx, step, kind)
 	default:
@@ -100,11 +102,7 @@ func after(job eviction.Job) (last int64, known bool) {
 
 // set changes a service.
 func (r *region) set(ctx context.Context, n *nova, service, reason string) error {
-	err := n.setService(ctx, service, reason)
-	if system.Final(statusOf(err)) {
-		return fmt.Errorf("%w: %w", system.ErrTerminal, err)
-	}
-	return err
+	return r.final(n.setService(ctx, service, reason))
 }
 
 // send asks for what is next, each thing once. That a server is not moved is remembered, shows in the evidence, and does not keep others waiting. An
@@ -112,7 +110,7 @@ func (r *region) set(ctx context.Context, n *nova, service, reason string) error
 func (r *region) send(ctx context.Context, n *nova, next []compute.Call) error {
 	var refusals []error
 	for _, call := range next {
-		moves := call.Do == compute.LiveMigrate || call.Do == compute.ColdMigrate
+		moves := call.Do == compute.LiveMigrate || call.Do == compute.ColdMigrate || call.Do == compute.Evacuate
 		if moves {
 			r.note(call, "")
 		}
@@ -162,6 +160,8 @@ func (r *region) Undo(ctx context.Context, step eviction.Preparation) (undone ev
 	switch {
 	case step.Name == MoveServers:
 		undone, err = r.stayOpen(ctx, step)
+	case step.Name == EvacuateServers:
+		undone, err = r.giveBack(ctx, step)
 	case ofAgent:
 		undone, err = r.refillAgent(ctx, step, kind)
 	default:
