@@ -37,8 +37,9 @@ type EvictionPolicyList struct {
 
 // EvictionPolicySpec is what the owner of a system declares.
 //
-// +kubebuilder:validation:XValidation:rule="!has(self.serviceAccountName) || has(self.system.kubernetes) || self.members.exists(m, has(m.provider) && has(m.provider.patch))",message="serviceAccountName is for system kubernetes and for provider.patch: other systems are asked with the credentials in spec.system"
+// +kubebuilder:validation:XValidation:rule="!has(self.serviceAccountName) || has(self.system.kubernetes) || has(self.nodeLock) || self.members.exists(m, has(m.provider) && has(m.provider.patch))",message="serviceAccountName is for system kubernetes, for provider.patch and for nodeLock: other systems are asked with the credentials in spec.system"
 // +kubebuilder:validation:XValidation:rule="has(self.serviceAccountName) || !self.members.exists(m, has(m.provider) && has(m.provider.patch))",message="provider.patch needs serviceAccountName: objects are read and patched as that ServiceAccount only"
+// +kubebuilder:validation:XValidation:rule="has(self.serviceAccountName) || !has(self.nodeLock)",message="nodeLock needs serviceAccountName: nodes are patched as that ServiceAccount only"
 // +kubebuilder:validation:XValidation:rule="!has(self.system.foundationdb) || duration(self.evidence.timeout) >= duration('15s') && duration(self.evidence.maxAge) >= duration('20s')",message="system foundationdb needs evidence.timeout of at least 15s and evidence.maxAge of at least 20s: its status takes seconds while a process is freshly dead"
 type EvictionPolicySpec struct {
 	// Mode says what becomes of evictions and DELETEs that the policy does not allow: they are refused (Enforce), or let
@@ -71,8 +72,8 @@ type EvictionPolicySpec struct {
 	Roles []Role `json:"roles,omitempty"`
 
 	// ServiceAccountName is a ServiceAccount of the policy's namespace that Usher impersonates when it scales workloads for this
-	// policy (system kubernetes; without it Usher uses its own rights), and when it patches objects for a successor (provider.patch; only
-	// with it). Who sets it for the latter needs the right to impersonate it.
+	// policy (system kubernetes; without it Usher uses its own rights), when it patches objects for a successor (provider.patch; only
+	// with it), and when it labels and locks nodes (nodeLock; only with it). Who sets it for the latter two needs the right to impersonate it.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
@@ -82,6 +83,11 @@ type EvictionPolicySpec struct {
 	// Repair says when a member that is unhealthy gets a successor. Without it nothing is looked at.
 	// +optional
 	Repair *Repair `json:"repair,omitempty"`
+
+	// NodeLock has members wait for each other on a node by a label and annotations of the Node, as other operators understand them. Who sets
+	// it needs the right to patch nodes, and so does serviceAccountName.
+	// +optional
+	NodeLock *NodeLock `json:"nodeLock,omitempty"`
 
 	// Suspend stops everything that Usher does for this policy: no preparation is started and no pod is evicted. Its
 	// pods stay governed: what asks for their eviction is refused.
@@ -241,6 +247,9 @@ type EvictionPolicyStatus struct {
 	// +listMapKey=id
 	// +kubebuilder:validation:MaxItems=100
 	Unhealthy []UnhealthyMember `json:"unhealthy,omitempty"`
+	// NodeLock is there where spec.nodeLock cannot be carried out on all nodes.
+	// +optional
+	NodeLock *NodeLockStatus `json:"nodeLock,omitempty"`
 	// Departed are pods that are gone and for which callers were refused before, as long as these may ask again by name.
 	// +optional
 	// +listType=atomic

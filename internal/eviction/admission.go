@@ -64,7 +64,7 @@ type AdmissionResult struct {
 	// Warnings go to the caller of what is allowed.
 	Warnings []string
 	Actions  []Action
-	// ByReadiness: it is allowed by which members of the policy are Ready, or on the pod's node.
+	// ByReadiness: it is allowed by which members of the policy are Ready, or on the pod's node, or by which locks are there.
 	ByReadiness bool
 	// Note is for events, metrics and the audit log.
 	Note    Note
@@ -169,7 +169,7 @@ func (j *judgement) exempt(in *AdmissionInput, kind NoteKind) AdmissionResult {
 
 func (j *judgement) letThrough(in *AdmissionInput) AdmissionResult {
 	result := AdmissionResult{
-		Allow: true, Verdict: j.verdict, ByReadiness: j.role != nil && j.entry.roster() && !j.idle(),
+		Allow: true, Verdict: j.verdict, ByReadiness: j.role != nil && (j.entry.roster() || j.entry.nodeLock.waits()) && !j.idle(),
 		Note: Note{Kind: LetThrough, Message: j.title() + " may leave"},
 	}
 	if !in.DryRun {

@@ -25,6 +25,9 @@ type Claim struct {
 	Error  string         // why the id is not known
 	Load   bool           // the pod stays, and what it carries leaves
 	Roster bool           // the member cannot be judged without Input.Rosters
+	Locked bool           // it waits for locks of its node
+	// StateLabel is the label of nodes that a new pod of the member asks for, "" for none.
+	StateLabel string
 	// Tolerations says whether the role's tolerations apply where the pod's author has set some.
 	Tolerations v1alpha1.TolerationMode
 }
@@ -116,6 +119,9 @@ type claimant struct {
 func (c claimant) claim(pod *snapshot.Pod) Claim {
 	claim := c.entry.claim(pod)
 	claim.Policy = c.policy.Key
+	if len(c.policy.Policy.problems) > 0 { // nothing maintains it
+		claim.StateLabel = ""
+	}
 	return claim
 }
 
@@ -138,7 +144,10 @@ func claimants(policies []Declared, pod *snapshot.Pod) []claimant {
 func (e *entry) selects(pod *snapshot.Pod) bool { return e.selector.Matches(labels.Set(pod.Labels)) }
 
 func (e *entry) claim(pod *snapshot.Pod) Claim {
-	claim := Claim{Entry: e.index, Load: e.load, Tolerations: e.tolerations}
+	claim := Claim{Entry: e.index, Load: e.load, Tolerations: e.tolerations, Locked: e.nodeLock.waits()}
+	if e.nodeLock.holds {
+		claim.StateLabel = e.nodeLock.label
+	}
 	if e.role != nil {
 		claim.Role, claim.Roster = e.role.declared, e.roster()
 	}

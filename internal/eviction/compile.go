@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"usher.sh/usher/api/v1alpha1"
+	"usher.sh/usher/internal/snapshot"
 
 	"usher.sh/usher/internal/expression"
 )
@@ -29,7 +30,8 @@ func Compile(spec *v1alpha1.EvictionPolicySpec, roles []v1alpha1.Role, declared 
 	for i := range spec.Members {
 		c.member(policy, spec, i, c.roleNamed(spec.Members[i].Role, own, roles))
 	}
-	c.orderOfRoles(spec.Members)
+	c.nodeLock(spec)
+	c.orderOfRoles(spec)
 	policy.settleReady()
 	policy.problems = c.problems
 	return policy, c.problems
@@ -126,7 +128,7 @@ func (c *compiler) member(policy *Policy, spec *v1alpha1.EvictionPolicySpec, ind
 	policy.entries = append(policy.entries, entry{
 		index: index, selector: selector, id: id, role: role,
 		deletes: declared.Deletes, ownerFree: declared.OwnerDeletes == v1alpha1.DeleteAllow, controllers: declared.Controllers,
-		leavesAfter: declared.LeavesAfter, load: declared.Leaves == v1alpha1.LeavesLoad,
+		leavesAfter: snapshot.RolesBefore(spec, index), nodeLock: nodeLockOf(spec.NodeLock, declared.Role), load: declared.Leaves == v1alpha1.LeavesLoad,
 		patch:       c.provider(path+".provider", declared.Provider, role),
 		memberSet:   declared.Provider != nil && declared.Provider.MemberSet != nil,
 		maintained:  maintained(declared.Provider),

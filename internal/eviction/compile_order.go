@@ -10,7 +10,8 @@ import (
 )
 
 // orderOfRoles checks that roles leave after others of the policy, and never after themselves.
-func (c *compiler) orderOfRoles(members []v1alpha1.MemberSelector) {
+func (c *compiler) orderOfRoles(spec *v1alpha1.EvictionPolicySpec) {
+	members := spec.Members
 	before := len(c.problems)
 	for i := range members {
 		for k, earlier := range members[i].LeavesAfter {
@@ -26,11 +27,15 @@ func (c *compiler) orderOfRoles(members []v1alpha1.MemberSelector) {
 	if len(c.problems) > before {
 		return
 	}
-	if circle := snapshot.RoleCircle(members); circle != nil {
+	if circle := snapshot.RoleCircle(spec); circle != nil {
 		at := slices.IndexFunc(members, func(m v1alpha1.MemberSelector) bool {
 			return m.Role == circle[0] && slices.Contains(m.LeavesAfter, circle[1])
 		})
-		c.report(fmt.Sprintf("spec.members[%d].leavesAfter", at), "roles wait for each other in a circle, so that none could ever leave: %s; take one of them out",
+		path := "spec.nodeLock" // its waiter leaves after its holders
+		if at >= 0 {
+			path = fmt.Sprintf("spec.members[%d].leavesAfter", at)
+		}
+		c.report(path, "roles wait for each other in a circle, so that none could ever leave: %s; take one of them out",
 			strings.Join(circle, " after "))
 	}
 }

@@ -84,7 +84,11 @@ func judgeEviction(in Input) *judgement {
 }
 
 // judgeDeletion is about a pod that may come back on its node.
-func judgeDeletion(in Input) *judgement { return claimedPod(in).judge() }
+func judgeDeletion(in Input) *judgement {
+	j := claimedPod(in)
+	j.deletion = true
+	return j.judge()
+}
 
 // claimedPod is claimed where there is a pod: of a member that has none there is nothing to evict.
 func claimedPod(in Input) *judgement {
@@ -110,6 +114,7 @@ func (j *judgement) judge() *judgement {
 		j.prepare()
 	}
 	j.awaitEarlier()
+	j.awaitLocks()
 	return j.conclude()
 }
 
@@ -138,6 +143,8 @@ type judgement struct {
 	role   *role
 	// load is set where one of several entries that claim the pod has it stay.
 	load bool
+	// deletion: it is about a DELETE.
+	deletion bool
 	// valid: the evidence may decide.
 	valid bool
 	facts expression.Facts // of the member; nil: not known

@@ -14,12 +14,12 @@ func (j *judgement) awaitEarlier() {
 		return
 	}
 	if j.roster() == nil {
-		j.block(earlierUnknown(j.entry.leavesAfter))
+		j.block(earlierUnknown(j.entry))
 		j.verdict.Needed = nil
 		return
 	}
 	if earlier := j.earlier(); len(earlier) > 0 {
-		j.block(earlierRoles(earlier, j.policy.Key))
+		j.block(earlierRoles(earlier, j.entry, j.policy.Key))
 		j.verdict.Needed = nil
 	}
 }

@@ -83,6 +83,7 @@ type entry struct {
 	ownerFree   bool // DELETEs by the pod's own controller are let through
 	controllers []string
 	leavesAfter []string // roles
+	nodeLock    nodeLock // the part that the entry's members have in spec.nodeLock
 	load        bool     // the pod stays, and what it carries leaves
 	patch       *patch   // nil: no object is patched for a successor
 	memberSet   bool     // Usher itself runs the members
@@ -91,8 +92,10 @@ type entry struct {
 }
 
 // counted reports whether it matters to the entry's pods which members are on the way, or there. One that waits for other roles on its node is
-// written down as it goes, and labelled, whatever its own role asks, and so is one whose pod stays.
-func (e *entry) counted() bool { return e.role.counted() || len(e.leavesAfter) > 0 || e.load }
+// written down as it goes, and labelled, whatever its own role asks, and so is one that waits for locks, and one whose pod stays.
+func (e *entry) counted() bool {
+	return e.role.counted() || len(e.leavesAfter) > 0 || e.nodeLock.waits() || e.load
+}
 
 // roster reports whether the entry's pods cannot be judged without all members of the policy.
 func (e *entry) roster() bool { return e.role.roster || len(e.leavesAfter) > 0 }

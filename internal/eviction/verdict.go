@@ -81,6 +81,8 @@ const (
 	PreparationPending  = "PreparationPending"  // a step was begun and is not done
 	TooFewReady         = "TooFewReady"         // fewer other members of the role have a Ready pod than the role asks for
 	EarlierRole         = "EarlierRole"         // members of roles that leave before it are on its node
+	NodeLocked          = "NodeLocked"          // locks of what needs it are on its node
+	NodeLabelPending    = "NodeLabelPending"    // its node's label does not say yet that it leaves
 	AnotherIsPrepared   = "AnotherIsPrepared"   // as many members of the role as may be on their way are being prepared
 	NoSuccessor         = "NoSuccessor"         // the role says that no other member takes its place
 	LeavesByReplacement = "LeavesByReplacement" // another member takes its place first, by its MemberSet

@@ -323,17 +323,17 @@ func tooFewReady(ready []string, r *role) Blocker {
 	}
 }
 
-func earlierUnknown(roles []string) Blocker {
+func earlierUnknown(e *entry) Blocker {
 	return Blocker{
 		Reason:  EarlierRole,
-		Message: fmt.Sprintf("whether members of %s, which leave before it (leavesAfter), are on its node is not known; it waits until the pods were listed", expression.Listed(roles)),
+		Message: fmt.Sprintf("whether members of %s, which leave before it (%s), are on its node is not known; it waits until the pods were listed", expression.Listed(e.leavesAfter), e.orderedBy()),
 		Remedy:  "ask again in a moment",
 		Retry:   2 * time.Second,
 	}
 }
 
 // earlierRoles names the members that are waited for. What can never leave by an eviction gets the remedy, since waiting is none.
-func earlierRoles(members []rosterMember, policy snapshot.Key) Blocker {
+func earlierRoles(members []rosterMember, e *entry, policy snapshot.Key) Blocker {
 	const shown = 3
 	var names []string
 	for _, m := range members[:min(shown, len(members))] {
@@ -348,13 +348,13 @@ func earlierRoles(members []rosterMember, policy snapshot.Key) Blocker {
 	}
 	b := Blocker{
 		Reason:  EarlierRole,
-		Message: fmt.Sprintf("members that leave before it (leavesAfter) are on its node: %s; it waits until they have left", expression.Listed(names)),
+		Message: fmt.Sprintf("members that leave before it (%s) are on its node: %s; it waits until they have left", e.orderedBy(), expression.Listed(names)),
 		Remedy:  fmt.Sprintf("wait; usher why pod/%s -n %s shows what holds that one", members[0].pod, policy.Namespace),
 		Retry:   5 * time.Second,
 	}
 	if at := slices.IndexFunc(members, func(m rosterMember) bool { return m.fixed }); at >= 0 {
-		b.Remedy = fmt.Sprintf("take role %s out of leavesAfter (kubectl edit evictionpolicy -n %s %s): %s cannot be evicted, since it would be back on the node at once",
-			members[at].role, policy.Namespace, policy.Name, members[at].pod)
+		b.Remedy = fmt.Sprintf("take role %s out of %s (kubectl edit evictionpolicy -n %s %s): %s cannot be evicted, since it would be back on the node at once",
+			members[at].role, e.orderedBy(), policy.Namespace, policy.Name, members[at].pod)
 		b.Retry = lookAgain
 	}
 	return b

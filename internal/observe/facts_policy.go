@@ -14,7 +14,7 @@ func PolicyFacts(policy *v1alpha1.EvictionPolicy) *snapshot.Policy {
 	if policy.Spec.Audited() {
 		return facts
 	}
-	circle := snapshot.RoleCircle(policy.Spec.Members) != nil
+	circle := snapshot.RoleCircle(&policy.Spec) != nil
 	for i := range policy.Spec.Members {
 		declared := &policy.Spec.Members[i]
 		selector, err := metav1.LabelSelectorAsSelector(&declared.Selector)
@@ -24,7 +24,7 @@ func PolicyFacts(policy *v1alpha1.EvictionPolicy) *snapshot.Policy {
 		}
 		member := snapshot.PolicyMember{Role: declared.Role, Selector: selector, Load: declared.Leaves == v1alpha1.LeavesLoad}
 		if !circle {
-			member.LeavesAfter = declared.LeavesAfter
+			member.LeavesAfter = snapshot.RolesBefore(&policy.Spec, i)
 		}
 		facts.Members = append(facts.Members, member)
 	}

@@ -45,3 +45,15 @@ func TestPolicyFacts(t *testing.T) {
 		})
 	}
 }
+
+// A drain has the waiter of a nodeLock leave after its holders.
+func TestPolicyFactsOfANodeLock(t *testing.T) {
+	spec := v1alpha1.EvictionPolicySpec{NodeLock: &v1alpha1.NodeLock{Holders: []string{"router"}, Waiter: "agent"}}
+	for _, role := range []string{"agent", "router"} {
+		spec.Members = append(spec.Members, v1alpha1.MemberSelector{Role: role, Selector: metav1.LabelSelector{MatchLabels: map[string]string{"role": role}}})
+	}
+	facts := PolicyFacts(&v1alpha1.EvictionPolicy{Spec: spec})
+	if diff := cmp.Diff([]string{"router"}, facts.Members[0].LeavesAfter); diff != "" || facts.Members[1].LeavesAfter != nil {
+		t.Errorf("the agent leaves after: %s; the router after %v", diff, facts.Members[1].LeavesAfter)
+	}
+}

@@ -76,8 +76,8 @@ type Subject struct {
 	FreshNode bool
 	// ReadNode is the pod's node as it was read past the cache; nil: it is read where FreshNode asks for it.
 	ReadNode *corev1.Node
-	// FreshMembers asks for the members past the cache where a verdict rests on which are Ready: a cache whose watch hangs shows Ready
-	// what has crashed since.
+	// FreshMembers asks for the members past the cache where a verdict rests on which are Ready, and for the pod's node where it rests on the locks
+	// that are there: a cache whose watch hangs shows Ready what has crashed since.
 	FreshMembers bool
 	// Deleted says that the pod was seen gone.
 	Deleted bool
@@ -126,7 +126,8 @@ func (g *Gatherer) Input(ctx context.Context, of Subject) (eviction.Input, error
 // surroundings gathers the node of a pod that is claimed, its peers, and the members of its policies.
 func (g *Gatherer) surroundings(ctx context.Context, of Subject, policies []*v1alpha1.EvictionPolicy, claims []eviction.Claim, in *eviction.Input) (err error) {
 	if in.Node = nodeFacts(of.ReadNode); in.Node == nil {
-		if in.Node, err = g.node(ctx, in.Pod.Node, of.FreshNode); err != nil {
+		locked := slices.ContainsFunc(claims, func(c eviction.Claim) bool { return c.Locked })
+		if in.Node, err = g.node(ctx, in.Pod.Node, of.FreshNode || of.FreshMembers && locked); err != nil {
 			return err
 		}
 	}
@@ -225,6 +226,11 @@ func nodeFacts(node *corev1.Node) *snapshot.Node {
 	}
 	facts := observe.NodeFacts(node)
 	facts.Annotations = NodeAnnotations(node)
+	for key := range node.Annotations {
+		if _, kept := facts.Annotations[key]; !kept {
+			facts.LongAnnotations = append(facts.LongAnnotations, key)
+		}
+	}
 	return facts
 }
 

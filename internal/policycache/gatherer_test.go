@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -152,6 +153,34 @@ func TestInput(t *testing.T) {
 	}
 	if in := s.input(t, "stranger"); in.Evidence != nil || in.Node != nil || in.Peers != nil || s.system.asked != 1 {
 		t.Errorf("a pod that no policy claims has %+v", in)
+	}
+}
+
+// Of a node's locks the cache may show what was there before, and nothing of those with long values.
+func TestAWaitersNodeIsReadAfresh(t *testing.T) {
+	waits := newPolicy("db", "db", rule)
+	waits.Spec.NodeLock = &v1alpha1.NodeLock{StateLabel: "example.com/state", LockPrefix: "lock.example.com", Waiter: "node"}
+	s := newSetting(t, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1"}}, waits, newPolicy("free", "free"), newPod("db-0", "db"), newPod("free-0", "free"))
+	locked := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1", Annotations: map[string]string{
+		"lock.example.com/a": "", "lock.example.com/b": strings.Repeat("x", 2000),
+	}}}
+	s.gatherer.Live = newSetting(t, locked).store
+	for _, c := range []struct {
+		pod   string
+		fresh bool
+		want  []string
+	}{{"db-0", true, []string{"lock.example.com/a", "lock.example.com/b"}}, {"db-0", false, nil}, {"free-0", true, nil}} {
+		pod, _, err := s.gatherer.Pod(t.Context(), snapshot.Key{Namespace: "db", Name: c.pod})
+		if err != nil {
+			t.Fatal(err)
+		}
+		in, err := s.gatherer.Input(t.Context(), Subject{Pod: pod, FreshMembers: c.fresh})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(c.want, in.Node.Locks("lock.example.com")); diff != "" {
+			t.Errorf("%s, afresh %t: %s", c.pod, c.fresh, diff)
+		}
 	}
 }
 

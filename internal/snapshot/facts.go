@@ -124,6 +124,7 @@ type Node struct {
 	Zone            string // topology.kubernetes.io/zone, "" where absent
 	Labels          map[string]string
 	Annotations     map[string]string // only where a policy may ask for them
+	LongAnnotations []string          // keys of those that are too long for that, where they were read
 	Taints          []corev1.Taint
 	Unschedulable   bool
 	CordonedBy      string // the field manager that has cordoned it since Usher did; "" where none has, as far as is known

@@ -136,11 +136,28 @@ func PolicyLabelValue(policy string) string {
 	return strings.TrimRight(policy, "-.")
 }
 
+// RolesBefore are the roles whose members leave a node before those of an entry of spec.members: those of its leavesAfter, and the holders where its
+// role is the waiter of nodeLock.
+func RolesBefore(spec *v1alpha1.EvictionPolicySpec, entry int) []string {
+	member := &spec.Members[entry]
+	before := member.LeavesAfter
+	if spec.NodeLock == nil || spec.NodeLock.Waiter != member.Role {
+		return before
+	}
+	for _, holder := range spec.NodeLock.Holders {
+		if !slices.Contains(before, holder) {
+			before = append(slices.Clip(before), holder)
+		}
+	}
+	return before
+}
+
 // RoleCircle returns roles of which each leaves after the next, the first of them again at the end; nil where no role waits for itself so.
-func RoleCircle(members []v1alpha1.MemberSelector) []string {
+func RoleCircle(spec *v1alpha1.EvictionPolicySpec) []string {
+	members := spec.Members
 	after := map[string][]string{}
 	for i := range members {
-		after[members[i].Role] = append(after[members[i].Role], members[i].LeavesAfter...)
+		after[members[i].Role] = append(after[members[i].Role], RolesBefore(spec, i)...)
 	}
 	done := map[string]bool{}
 	var path []string

@@ -2,6 +2,7 @@ package responder
 
 import (
 	"context"
+	"maps"
 
 	corev1 "k8s.io/api/core/v1"
 	api "k8s.io/api/lifecycle/v1alpha1"
@@ -22,7 +23,7 @@ import (
 // +kubebuilder:rbac:groups=lifecycle.k8s.io;lifecycle.usher.sh,resources=evictions;evictionrequests,verbs=get;list;watch
 // +kubebuilder:rbac:groups=lifecycle.k8s.io;lifecycle.usher.sh,resources=evictions/status,verbs=patch
 // +kubebuilder:rbac:groups="",resources=pods/eviction,verbs=create
-// +kubebuilder:rbac:groups="",resources=namespaces;pods,verbs=get;list;watch
+// +kubebuilder:rbac:groups="",resources=namespaces;nodes;pods,verbs=get;list;watch
 // +kubebuilder:rbac:groups=usher.sh,resources=evictionpolicies,verbs=get;list;watch;patch
 
 // Options says what the controller works with.
@@ -60,6 +61,7 @@ func Controllers(mgr ctrl.Manager, o Options) []wiring.Controller {
 			{Object: &v1alpha1.EvictionPolicy{}, Keys: s.judgedBy},
 			{Object: &v1alpha1.EvictionPolicy{}, Keys: s.beside, When: wiring.Respecified()},
 			{Object: &v1alpha1.NodeFence{}, Keys: s.onFenced, When: provesAnew()},
+			{Object: &corev1.Node{}, Keys: s.on, When: unlocked()},
 			{Object: &corev1.Namespace{}, Keys: s.released, When: relabelled()},
 		},
 	}}
@@ -98,10 +100,35 @@ func (s *reconciler) onFenced(ctx context.Context, o client.Object) []reconcile.
 	if !ok {
 		return nil
 	}
+	return s.onNode(ctx, fence.Spec.NodeName)
+}
+
+// on enqueues the pods of a node whose labels or locks have changed: a waiter of a nodeLock goes by these.
+func (s *reconciler) on(ctx context.Context, node client.Object) []reconcile.Request {
+	return s.onNode(ctx, node.GetName())
+}
+
+// unlocked passes nodes that have fewer annotations, or other labels.
+func unlocked() predicate.Predicate {
+	return predicate.Funcs{
+		CreateFunc: func(event.CreateEvent) bool { return false }, DeleteFunc: func(event.DeleteEvent) bool { return false },
+		UpdateFunc: func(e event.UpdateEvent) bool {
+			before, after := e.ObjectOld.GetAnnotations(), e.ObjectNew.GetAnnotations()
+			for key := range before {
+				if _, there := after[key]; !there {
+					return true
+				}
+			}
+			return !maps.Equal(e.ObjectOld.GetLabels(), e.ObjectNew.GetLabels())
+		},
+	}
+}
+
+func (s *reconciler) onNode(ctx context.Context, node string) []reconcile.Request {
 	var keys []reconcile.Request
 	for _, key := range s.waiting.all() {
 		var pod corev1.Pod
-		if err := s.client.Get(ctx, key.NamespacedName, &pod); err == nil && pod.Spec.NodeName == fence.Spec.NodeName {
+		if err := s.client.Get(ctx, key.NamespacedName, &pod); err == nil && pod.Spec.NodeName == node {
 			keys = append(keys, key)
 		}
 	}
