@@ -59,6 +59,7 @@ func (h *creationHandler) patches(ctx context.Context, namespace string, raw []b
 	if claims[0].Role != nil {
 		change := eviction.NewTolerations(&claims[0], pod.Spec.Tolerations, pod.Annotations[v1alpha1.TolerationsAnnotation])
 		patches = append(patches, tolerate(&pod, change)...)
+		patches = append(patches, require(&pod, eviction.RequiredAffinity(&claims[0], pod.Spec.Affinity))...)
 	}
 	if h.Responder != "" {
 		patches = append(patches, register(&pod, h.Responder)...)
@@ -124,6 +125,22 @@ func tolerate(pod *corev1.Pod, change eviction.TolerationChange) []jsonpatch.Ope
 		return append(patches, jsonpatch.NewOperation("add", "/metadata/annotations", map[string]string{v1alpha1.TolerationsAnnotation: change.Record}))
 	}
 	return append(patches, jsonpatch.NewOperation("add", "/metadata/annotations/"+pointer(v1alpha1.TolerationsAnnotation), change.Record))
+}
+
+// require has the scheduler place a pod on certain nodes; nil changes nothing. One that names its node is not scheduled: its kubelet would refuse it
+// there instead.
+func require(pod *corev1.Pod, nodes *corev1.NodeSelector) []jsonpatch.Operation {
+	affinity := pod.Spec.Affinity
+	switch {
+	case nodes == nil || pod.Spec.NodeName != "":
+		return nil
+	case affinity == nil:
+		whole := &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: nodes}}
+		return []jsonpatch.Operation{jsonpatch.NewOperation("add", "/spec/affinity", whole)}
+	case affinity.NodeAffinity == nil:
+		return []jsonpatch.Operation{jsonpatch.NewOperation("add", "/spec/affinity/nodeAffinity", &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: nodes})}
+	}
+	return []jsonpatch.Operation{jsonpatch.NewOperation("add", "/spec/affinity/nodeAffinity/requiredDuringSchedulingIgnoredDuringExecution", nodes)}
 }
 
 // mostResponders is what the API allows in a pod.

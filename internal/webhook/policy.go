@@ -37,6 +37,11 @@ func (h *policyHandler) Handle(ctx context.Context, request admission.Request) a
 			return *refused
 		}
 	}
+	if asksAnew(request.OldObject.Raw, &policy, locks) {
+		if refused := h.review(ctx, &request, lockRights(request.Namespace, policy.Spec.ServiceAccountName), "nodeLock"); refused != nil {
+			return *refused
+		}
+	}
 	if asksAnew(request.OldObject.Raw, &policy, repairs) {
 		if refused := h.review(ctx, &request, replacementRights(request.Namespace), "spec.repair with mode Automatic"); refused != nil {
 			return *refused
@@ -58,6 +63,14 @@ func patches(spec *v1alpha1.EvictionPolicySpec) bool {
 // impersonation is the right to act as a ServiceAccount. Who has objects patched as one could do so themselves.
 func impersonation(namespace, account string) []authorizationv1.ResourceAttributes {
 	return []authorizationv1.ResourceAttributes{{Namespace: namespace, Verb: "impersonate", Version: "v1", Resource: "serviceaccounts", Name: account}}
+}
+
+// locks reports whether a policy has nodes labelled and locked as its ServiceAccount.
+func locks(spec *v1alpha1.EvictionPolicySpec) bool { return spec.NodeLock != nil }
+
+// lockRights are those to patch nodes, and to act as the ServiceAccount that does so: what a namespace's owner writes acts on no nodes.
+func lockRights(namespace, account string) []authorizationv1.ResourceAttributes {
+	return append([]authorizationv1.ResourceAttributes{{Verb: "patch", Version: "v1", Resource: "nodes"}}, impersonation(namespace, account)...)
 }
 
 // asksAnew reports whether a policy does what takes a right, and says something that it did not say before. Before is empty where there was none.

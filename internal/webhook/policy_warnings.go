@@ -35,7 +35,33 @@ func (h *policyHandler) warnings(ctx context.Context, namespace string, policy *
 		warnings = append(warnings, fmt.Sprintf("spec.evidence.maxAge (%s) is shorter than spec.evidence.timeout (%s): what the system says after more than %s is too old when it comes",
 			limits.MaxAge.Duration, limits.Timeout.Duration, limits.MaxAge.Duration))
 	}
-	return append(warnings, h.lostSteps(policy)...)
+	return slices.Concat(warnings, h.sharedLabel(ctx, namespace, policy), h.lostSteps(policy))
+}
+
+// sharedLabel says what comes of two policies whose waiters have the same label on nodes. Of another namespace's no more is said than that there is one.
+func (h *policyHandler) sharedLabel(ctx context.Context, namespace string, policy *v1alpha1.EvictionPolicy) []string {
+	lock := policy.Spec.NodeLock
+	if lock == nil || lock.Waiter == "" || policy.Spec.Audited() {
+		return nil
+	}
+	var list v1alpha1.EvictionPolicyList
+	if err := h.Reader.List(ctx, &list); err != nil {
+		return []string{"usher could not compare this policy's nodeLock with others: " + err.Error()}
+	}
+	for i := range list.Items {
+		other := &list.Items[i]
+		with := other.Spec.NodeLock
+		if with == nil || with.Waiter == "" || with.StateLabel != lock.StateLabel || other.Spec.Audited() || other.Namespace == namespace && other.Name == policy.Name {
+			continue
+		}
+		who := "policy " + other.Name
+		if other.Namespace != namespace {
+			who = "a policy of another namespace"
+		}
+		return []string{fmt.Sprintf("%s has a waiter with the same spec.nodeLock.stateLabel (%s): on a node with both it is %q only while both do their work, and %q while either is to leave",
+			who, lock.StateLabel, v1alpha1.NodeLockServes, v1alpha1.NodeLockLeaves)}
+	}
+	return nil
 }
 
 // lostSteps names what was begun by steps that the policy's system has no more.
