@@ -19,6 +19,9 @@ const (
 	maxKey          = 63
 )
 
+// NodeLockDomain begins the names of the requesters that are nodeLocks of policies.
+const NodeLockDomain = "nodelock.usher.sh/"
+
 var (
 	keyForm  = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?$`)
 	notInKey = regexp.MustCompile(`[^A-Za-z0-9._-]+`)
@@ -28,14 +31,19 @@ var (
 // Requester returns the name under which Usher asks for a user: requester.usher.sh/<user>. What a label key may not
 // hold is replaced, what is too long is cut, and a name that was changed ends with a hash of the whole. A name that
 // looks so already gets one too, so that two users never share a requester.
-func Requester(user string) string {
+func Requester(user string) string { return keyed(requesterDomain, user) }
+
+// NodeLockRequester returns the name under which Usher asks holders of a policy's nodeLock to leave.
+func NodeLockRequester(policy string) string { return keyed(NodeLockDomain, policy) }
+
+func keyed(domain, user string) string {
 	if len(user) <= maxKey && keyForm.MatchString(user) && !marked.MatchString(user) {
-		return requesterDomain + user
+		return domain + user
 	}
 	key := notInKey.ReplaceAllString(user, "-")
 	mark := hash(user)
 	key = strings.Trim(key[:min(len(key), maxKey-len(mark)-1)], "-._")
-	return requesterDomain + cmp.Or(key, "user") + "-" + mark
+	return domain + cmp.Or(key, "user") + "-" + mark
 }
 
 // CheckRequest returns an error where a request that has the name of the wanted one asks for something else: anyone who may create

@@ -19,7 +19,7 @@ import (
 )
 
 // requesters are the domains of those who ask for evictions in Usher's name.
-var requesters = []string{"requester.usher.sh/", "drain.usher.sh/", "pressure.usher.sh/"}
+var requesters = []string{"requester.usher.sh/", "drain.usher.sh/", "pressure.usher.sh/", "nodelock.usher.sh/"}
 
 // requests removes what Usher has asked for, and what any client has with Usher's own copy of the API, which goes as a whole.
 func (r remover) requests(ctx context.Context) error {

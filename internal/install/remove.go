@@ -180,7 +180,7 @@ func (r remover) bindings(ctx context.Context) error {
 	return r.deleteAll(ctx, pick(all, func(o *unstructured.Unstructured) bool {
 		kind, _, _ := unstructured.NestedString(o.Object, "roleRef", "kind")
 		name, _, _ := unstructured.NestedString(o.Object, "roleRef", "name")
-		return kind == "ClusterRole" && slices.Contains([]string{"usher-secrets", "usher-configmaps", "usher-cluster-files", "usher-workloads-impersonate", "usher-replacements-impersonate"}, name)
+		return kind == "ClusterRole" && slices.Contains([]string{"usher-secrets", "usher-configmaps", "usher-cluster-files", "usher-workloads-impersonate", "usher-replacements-impersonate", "usher-node-locks-impersonate"}, name)
 	}))
 }
 

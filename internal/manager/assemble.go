@@ -20,6 +20,7 @@ import (
 	"usher.sh/usher/internal/controller/lostnode"
 	maintenancecontroller "usher.sh/usher/internal/controller/maintenance"
 	membersetcontroller "usher.sh/usher/internal/controller/memberset"
+	"usher.sh/usher/internal/controller/nodelock"
 	"usher.sh/usher/internal/controller/policy"
 	"usher.sh/usher/internal/controller/repair"
 	replacementcontroller "usher.sh/usher/internal/controller/replacement"
@@ -145,6 +146,9 @@ func addControllers(ctx context.Context, mgr ctrl.Manager, p *parts, o Options, 
 			}),
 			defaultresponder.Controllers(mgr, defaultresponder.Options{Version: requests.version, Writer: p.act.Writer}),
 			expiry.Controllers(mgr, expiry.Options{Now: p.gatherer.Now, Act: p.act}),
+			[]wiring.Controller{nodelock.Controller(mgr, nodelock.Options{
+				Act: &act.NodeLocks{Client: mgr.GetClient(), As: as(mgr.GetConfig())}, Governed: p.act, Gatherer: p.gatherer, Self: p.self, Now: o.Clock.Now,
+			})},
 		)
 	}
 	maintenance, drains := maintenancecontroller.Controller(mgr, maintenanceOptions(mgr, p, o))

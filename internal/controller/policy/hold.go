@@ -13,7 +13,9 @@ import (
 	"usher.sh/usher/api/v1alpha1"
 	"usher.sh/usher/internal/act"
 	"usher.sh/usher/internal/answers"
+	"usher.sh/usher/internal/controller/wiring"
 	"usher.sh/usher/internal/eviction"
+	"usher.sh/usher/internal/evictionrequest"
 )
 
 // undoPatience is how long the deletion of a policy waits for its preparations to be undone, and for a pod that it has let go to
@@ -30,15 +32,12 @@ func (s *reconciler) hold(ctx context.Context, f *facts) (time.Duration, error) 
 	if err != nil {
 		return idle, client.IgnoreNotFound(err)
 	}
-	outstanding := len(policy.Status.Preparations) > 0
-	if outstanding && f.givenUp(policy) {
-		s.warn(policy, "UndoGivenUp", "the policy goes although its system still has to take back: %s; see to it there", steps(policy))
-		outstanding = false
-	}
-	outstanding = outstanding || f.remembers(s.Gatherer.Policies.Declared(policy))
+	outstanding := s.outstanding(f, policy)
 	deleted, held := policy.DeletionTimestamp != nil, slices.Contains(policy.Finalizers, v1alpha1.UndoFinalizer)
 	needed := outstanding || !deleted && (f.wanted || len(policy.Status.Leaving) > 0)
 	switch {
+	case outstanding && deleted && len(f.locked) > 0:
+		return busy, nil // no event of nodes comes here
 	case outstanding && deleted, !outstanding && !held, needed && held: // a policy that is being deleted takes no finalizer
 		s.unneeded.forget(is(client.ObjectKeyFromObject(policy)))
 		return idle, nil
@@ -54,9 +53,57 @@ func (s *reconciler) hold(ctx context.Context, f *facts) (time.Duration, error) 
 	return idle, accepted(answer, "holding policy", policy.Name)
 }
 
+// outstanding reports whether there is what the deletion of a policy would have to wait for. What it has waited for long enough is said to be left.
+func (s *reconciler) outstanding(f *facts, policy *v1alpha1.EvictionPolicy) bool {
+	prepared := len(policy.Status.Preparations) > 0
+	if prepared && f.givenUp(policy) {
+		s.warn(policy, "UndoGivenUp", "the policy goes although its system still has to take back: %s; see to it there", steps(policy))
+		prepared = false
+	}
+	if f.lockGivenUp(policy) {
+		s.warn(policy, "NodeLocksLeft", "the policy goes although what its nodeLock has written is left: %s; take locks off nodes by kubectl annotate node NODE KEY-, and delete requests", enumerate(f.locked, ", "))
+	}
+	return prepared || f.remembers(s.Gatherer.Policies.Declared(policy)) || f.locks(policy)
+}
+
 // releaseAfter is how long a policy keeps its finalizer when nothing needs it any more: longer than a drain takes from one member to
 // the next.
 const releaseAfter = 10 * time.Minute
+
+// locks reports whether a policy stays so that its locks are taken off nodes: as long as it may set some, and once it is being deleted until there are none,
+// which is waited for no longer than for a preparation.
+func (f *facts) locks(policy *v1alpha1.EvictionPolicy) bool {
+	if policy.DeletionTimestamp == nil {
+		return policy.Spec.NodeLock != nil && !policy.Spec.Audited() && slices.Contains(policy.Finalizers, v1alpha1.UndoFinalizer)
+	}
+	return len(f.locked) > 0 && !f.lockGivenUp(policy)
+}
+
+func (f *facts) lockGivenUp(policy *v1alpha1.EvictionPolicy) bool {
+	return policy.DeletionTimestamp != nil && len(f.locked) > 0 && f.now.Sub(policy.DeletionTimestamp.Time) > undoPatience
+}
+
+// locked names what is left on nodes of a policy that is being deleted, and whom it has asked to leave.
+func (s *reconciler) locked(ctx context.Context, policy *v1alpha1.EvictionPolicy) ([]string, error) {
+	if policy.DeletionTimestamp == nil || policy.Spec.NodeLock == nil || !s.Requests {
+		return nil, nil
+	}
+	key := client.ObjectKeyFromObject(policy)
+	nodes, err := wiring.LockedNodes(ctx, s.client, key)
+	if err != nil {
+		return nil, err
+	}
+	requests, err := wiring.NodeLockRequests(ctx, s.client, key)
+	if err != nil {
+		return nil, err
+	}
+	for _, request := range requests {
+		if evictionrequest.Stands(request) && !evictionrequest.Settled(request) {
+			nodes = append(nodes, "request "+request.Name)
+		}
+	}
+	return nodes, nil
+}
 
 // givenUp: a namespace that is being deleted takes the members' system with it, or at least its pods.
 func (f *facts) givenUp(policy *v1alpha1.EvictionPolicy) bool {
@@ -105,6 +152,9 @@ func (f *facts) deleting() (reason, message string) {
 	}
 	if len(f.policy.Status.Replacing) > 0 && !f.ending {
 		waits = append(waits, "what is begun of replacements is over (kubectl get replacementrequests): "+replacing(f.policy))
+	}
+	if f.locks(f.policy) {
+		waits = append(waits, "its locks are taken off nodes, for up to "+undoPatience.String()+" (status.nodeLock says what keeps it): "+enumerate(f.locked, ", "))
 	}
 	if len(waits) == 0 {
 		return reason, "the policy is being deleted, and Usher waits for nothing more"

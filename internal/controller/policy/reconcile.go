@@ -44,6 +44,7 @@ type facts struct {
 	ending   bool               // the namespace is being deleted
 	refusal  string             // why labels could not be written, "" if they could
 	wanted   bool               // a pod of the namespace is wanted gone
+	locked   []string           // of a policy that is being deleted: the nodes with its locks, and whom it asks to leave them
 }
 
 func (s *reconciler) reconcile(ctx context.Context, key reconcile.Request) (reconcile.Result, error) {
@@ -144,6 +145,9 @@ func (s *reconciler) gather(ctx context.Context, key snapshot.Key) (*facts, erro
 		now: s.Gatherer.Now(), policy: policy, problems: own.Policy.Problems(),
 		all: s.declared(policies), own: own, pods: pods, evidence: s.Gatherer.Observer.Known(s.Gatherer.Policies.Source(policy)),
 		nodes: map[string]*snapshot.Node{}, refusal: s.labelErrors.of(key.Namespace),
+	}
+	if f.locked, err = s.locked(ctx, policy); err != nil {
+		return nil, err
 	}
 	label, _ := labels(policy)
 	if f.guarded, f.ending, err = s.namespace(ctx, key.Namespace, label); err != nil {

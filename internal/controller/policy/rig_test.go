@@ -20,8 +20,8 @@ import (
 	lifecycleapi "usher.sh/usher/api/lifecycle"
 	"usher.sh/usher/api/v1alpha1"
 	"usher.sh/usher/internal/act"
+	"usher.sh/usher/internal/controller/wiring"
 	"usher.sh/usher/internal/evictionrequest"
-	"usher.sh/usher/internal/evictionrequest/targets"
 	"usher.sh/usher/internal/policycache"
 	"usher.sh/usher/internal/system"
 	"usher.sh/usher/internal/system/rest"
@@ -43,9 +43,12 @@ func newRig(t *testing.T, faults interceptor.Funcs, objects ...client.Object) *r
 	}
 	lifecycleapi.AddToScheme(scheme, lifecycleapi.Usher)
 	objects = append(objects, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "prod", UID: "ns", Labels: map[string]string{v1alpha1.GovernedLabel: "true"}}})
-	store := fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).WithInterceptorFuncs(faults).
-		WithStatusSubresource(&v1alpha1.EvictionPolicy{}).
-		WithIndex(&api.EvictionRequest{}, targets.Field, targets.IndexPod).WithIndex(&api.Eviction{}, targets.Field, targets.IndexPod).Build()
+	builder := fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).WithInterceptorFuncs(faults).
+		WithStatusSubresource(&v1alpha1.EvictionPolicy{})
+	for _, index := range append(wiring.TargetPodIndexes(), wiring.NodeLockIndexes()...) {
+		builder = builder.WithIndex(index.Object, index.Field, index.Values)
+	}
+	store := builder.Build()
 	return &rig{store, newReconciler(newOptions(store, store), store, store, events.NewFakeRecorder(1000))}
 }
 

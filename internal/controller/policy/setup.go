@@ -74,7 +74,7 @@ func Controllers(mgr ctrl.Manager, o Options) []wiring.Controller {
 		},
 	}
 	if o.Requests {
-		policies.Indexes = wiring.TargetPodIndexes()
+		policies.Indexes = append(wiring.TargetPodIndexes(), wiring.NodeLockIndexes()...)
 		policies.Watches = append(policies.Watches, wiring.Watch{Object: &api.EvictionRequest{}, Keys: s.policiesOf})
 	}
 	labels := wiring.Controller{
