@@ -16,6 +16,7 @@ import (
 
 	"usher.sh/usher/api/v1alpha1"
 	"usher.sh/usher/internal/maintenance"
+	"usher.sh/usher/internal/snapshot"
 )
 
 // requesters are the domains of those who ask for evictions in Usher's name.
@@ -50,16 +51,25 @@ type held struct {
 
 // policies removes all policies, as remove does.
 func (r remover) policies(ctx context.Context) error {
-	return r.removeHeld(ctx, held{"EvictionPolicy", v1alpha1.UndoFinalizer, "waiting until the manager has undone its preparations", func(policy *unstructured.Unstructured) []string {
-		var left []string
-		begun, _, _ := unstructured.NestedSlice(policy.Object, "status", "preparations")
-		for _, each := range begun {
-			if fields, ok := each.(map[string]any); ok {
-				left = append(left, fmt.Sprintf("not undone: %v of member %v; undo it in the system itself", fields["name"], fields["id"]))
-			}
+	return r.removeHeld(ctx, held{"EvictionPolicy", v1alpha1.UndoFinalizer, "waiting until the manager has undone its preparations and taken its locks off nodes", leftOfPolicy})
+}
+
+// leftOfPolicy is what a manager has not undone for a policy.
+func leftOfPolicy(policy *unstructured.Unstructured) []string {
+	var left []string
+	begun, _, _ := unstructured.NestedSlice(policy.Object, "status", "preparations")
+	for _, each := range begun {
+		if fields, ok := each.(map[string]any); ok {
+			left = append(left, fmt.Sprintf("not undone: %v of member %v; undo it in the system itself", fields["name"], fields["id"]))
 		}
-		return left
-	}})
+	}
+	prefix, _, _ := unstructured.NestedString(policy.Object, "spec", "nodeLock", "lockPrefix")
+	holders, _, _ := unstructured.NestedStringSlice(policy.Object, "spec", "nodeLock", "holders")
+	for _, role := range holders {
+		lock := prefix + "/" + snapshot.NodeLockName(snapshot.Key{Namespace: policy.GetNamespace(), Name: policy.GetName()}, role)
+		left = append(left, "nodes may have locks of its members still: kubectl annotate nodes --all "+lock+"-")
+	}
+	return left
 }
 
 // maintenances removes all maintenances, as remove does.

@@ -16,6 +16,7 @@ import (
 	"usher.sh/usher/internal/controller/wiring"
 	"usher.sh/usher/internal/eviction"
 	"usher.sh/usher/internal/evictionrequest"
+	"usher.sh/usher/internal/snapshot"
 )
 
 // undoPatience is how long the deletion of a policy waits for its preparations to be undone, and for a pod that it has let go to
@@ -61,7 +62,7 @@ func (s *reconciler) outstanding(f *facts, policy *v1alpha1.EvictionPolicy) bool
 		prepared = false
 	}
 	if f.lockGivenUp(policy) {
-		s.warn(policy, "NodeLocksLeft", "the policy goes although what its nodeLock has written is left: %s; take locks off nodes by kubectl annotate node NODE KEY-, and delete requests", enumerate(f.locked, ", "))
+		s.warn(policy, "NodeLocksLeft", "the policy goes although what its nodeLock has written is left: %s; delete the requests, and take the locks off: kubectl annotate nodes --all %s", enumerate(f.locked, ", "), lockKeys(policy))
 	}
 	return prepared || f.remembers(s.Gatherer.Policies.Declared(policy)) || f.locks(policy)
 }
@@ -81,6 +82,15 @@ func (f *facts) locks(policy *v1alpha1.EvictionPolicy) bool {
 
 func (f *facts) lockGivenUp(policy *v1alpha1.EvictionPolicy) bool {
 	return policy.DeletionTimestamp != nil && len(f.locked) > 0 && f.now.Sub(policy.DeletionTimestamp.Time) > undoPatience
+}
+
+// lockKeys are the locks that members of a policy may have, as kubectl takes them off.
+func lockKeys(policy *v1alpha1.EvictionPolicy) string {
+	keys := make([]string, len(policy.Spec.NodeLock.Holders))
+	for i, role := range policy.Spec.NodeLock.Holders {
+		keys[i] = policy.Spec.NodeLock.LockPrefix + "/" + snapshot.NodeLockName(client.ObjectKeyFromObject(policy), role) + "-"
+	}
+	return strings.Join(keys, " ")
 }
 
 // locked names what is left on nodes of a policy that is being deleted, and whom it has asked to leave.
