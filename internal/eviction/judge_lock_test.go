@@ -126,6 +126,11 @@ func TestARestartOfADaemonSetsPodWaitsForNoLabel(t *testing.T) {
 	if got := Admit(AdmissionInput{Input: in, Verb: VerbDelete, User: "jane"}); got.Allow {
 		t.Error("let through past a lock")
 	}
+	delete(in.Node.Annotations, lockPrefix+"/nova")
+	in.Policies[0].Policy = compiled(t, locked(func(spec *v1alpha1.EvictionPolicySpec) { spec.Members[1].Leaves = v1alpha1.LeavesLoad }))
+	if diff := cmp.Diff([]string{NodeLabelPending}, reasons(Judge(in))); diff != "" {
+		t.Errorf("one that stays is emptied before the label says so: %s", diff)
+	}
 }
 
 func TestNodeLocksThatCannotBeUsed(t *testing.T) {

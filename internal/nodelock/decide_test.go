@@ -153,6 +153,11 @@ func TestWhatAnotherChangesBackIsNamed(t *testing.T) {
 	if !got.NextLook.Equal(noon.Add(20 * time.Second)) {
 		t.Errorf("it is looked at again at %s", got.NextLook)
 	}
+	in.Nodes[0].ResourceVersion = "98"
+	if got := Decide(in); got.Blockers != nil || got.Writes != nil {
+		t.Errorf("a cache that is behind counts as another client: %+v", got)
+	}
+	in.Nodes[0].ResourceVersion = "100"
 	in.Now = got.NextLook
 	if diff := cmp.Diff(map[string]string{state: "True"}, written(Decide(in))); diff != "" {
 		t.Errorf("by then: %s", diff)
