@@ -110,6 +110,8 @@ const (
 )
 
 // MemberSelector says which pods are members, in which role.
+//
+// +kubebuilder:validation:XValidation:rule="!has(self.emptyOn) || self.emptyOn != 'Cordon' || has(self.leaves) && self.leaves == 'Load'",message="emptyOn: Cordon needs leaves: Load: a pod that leaves its node is evicted by who drains it"
 type MemberSelector struct {
 	// Role is the name of a built-in role (usher roles lists them) or of one in spec.roles.
 	// +kubebuilder:validation:MinLength=1
@@ -164,6 +166,13 @@ type MemberSelector struct {
 	// +optional
 	// +kubebuilder:default=Pod
 	Leaves LeavesMode `json:"leaves,omitempty"`
+
+	// EmptyOn says what has a pod that stays (leaves: Load) emptied: an EvictionRequest (Request), as drains of Usher and maintenances make
+	// it, or the cordon of its node as well (Cordon), whoever cordons it. Then Usher itself requests it for as long as the node is
+	// unschedulable, also for a pod that is created anew meanwhile.
+	// +optional
+	// +kubebuilder:default=Request
+	EmptyOn EmptyMode `json:"emptyOn,omitempty"`
 
 	// Tolerations says whose apply where the pod's author and its role both say how long a taint is tolerated, on pods that exist as well.
 	// +optional

@@ -22,6 +22,17 @@ const (
 	LeavesLoad LeavesMode = "Load"
 )
 
+// EmptyMode says what has a pod that stays emptied.
+//
+// +kubebuilder:validation:Enum=Request;Cordon
+type EmptyMode string
+
+// The modes.
+const (
+	EmptyOnRequest EmptyMode = "Request"
+	EmptyOnCordon  EmptyMode = "Cordon"
+)
+
 // PressureMode says whether a governed pod may be sacrificed when its node runs short.
 //
 // +kubebuilder:validation:Enum=WhenAllowed;LastResort

@@ -17,6 +17,8 @@ type AdmissionRequest struct {
 	ByOwner   bool      // the caller is the controller of pods of some kind
 	// Held: what made the caller ask stands still, and it will not ask again: a NoExecute taint on the pod's node.
 	Held bool
+	// Empties: it is made for the cordon of the pod's node. The pod is to be emptied for it, and never evicted; who made it withdraws it.
+	Empties bool
 }
 
 // A request that admission made stands so long after its caller has asked last. A time that lies as far in the future is not believed: it
@@ -37,7 +39,7 @@ func requestLife(byOwner bool) time.Duration {
 // Expire returns the withdrawal of a request whose caller has given up, or does not own the pod any more; nil if it stands, with the time
 // from when on it will not if nothing happens, zero: there is none. The pod is that of the request's UID, nil if it is not known.
 func (r *AdmissionRequest) Expire(pod *snapshot.Pod, now time.Time) (*Action, time.Time) {
-	if r.Held {
+	if r.Held || r.Empties {
 		return nil, time.Time{}
 	}
 	why := r.Requester + " has not asked again"

@@ -125,10 +125,14 @@ func (c *compiler) member(policy *Policy, spec *v1alpha1.EvictionPolicySpec, ind
 	if declared.Leaves == v1alpha1.LeavesLoad && declared.OnNodePressure == v1alpha1.PressureLastResort {
 		c.report(path+".onNodePressure", "it must not be LastResort where leaves is Load: the pod stays on its node, come what may")
 	}
+	if declared.EmptyOn == v1alpha1.EmptyOnCordon && declared.Leaves != v1alpha1.LeavesLoad {
+		c.report(path+".emptyOn", "Cordon needs leaves: Load: a pod that leaves its node is evicted by who drains it")
+	}
 	policy.entries = append(policy.entries, entry{
 		index: index, selector: selector, id: id, role: role,
 		deletes: declared.Deletes, ownerFree: declared.OwnerDeletes == v1alpha1.DeleteAllow, controllers: declared.Controllers,
 		leavesAfter: snapshot.RolesBefore(spec, index), nodeLock: nodeLockOf(spec.NodeLock, declared.Role), load: declared.Leaves == v1alpha1.LeavesLoad,
+		cordon:      declared.Leaves == v1alpha1.LeavesLoad && declared.EmptyOn == v1alpha1.EmptyOnCordon,
 		patch:       c.provider(path+".provider", declared.Provider, role),
 		memberSet:   declared.Provider != nil && declared.Provider.MemberSet != nil,
 		maintained:  maintained(declared.Provider),

@@ -85,6 +85,7 @@ type entry struct {
 	leavesAfter []string // roles
 	nodeLock    nodeLock // the part that the entry's members have in spec.nodeLock
 	load        bool     // the pod stays, and what it carries leaves
+	cordon      bool     // it leaves while the node is cordoned, without anyone asking for it
 	patch       *patch   // nil: no object is patched for a successor
 	memberSet   bool     // Usher itself runs the members
 	maintained  bool     // their pods are made anew with their claims, while their zone is under maintenance

@@ -106,6 +106,8 @@ func Step(in ResponderInput) StepResult {
 		result.Actions = in.release()
 	case in.OnlyAdmission && j.policy != nil && j.policy.Deleted:
 		result.Actions = in.giveUp("its policy is being deleted")
+	case in.notToBeEmptied():
+		result.Actions = in.giveUpEmptying()
 	case j.loads() && j.lets() && !j.halted():
 		result.Actions, result.NextLook = in.empty(j), in.Now.Add(emptiedAgain)
 	case j.lets() && !j.halted() && in.accepted():

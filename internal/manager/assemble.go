@@ -14,6 +14,7 @@ import (
 
 	lifecycleapi "usher.sh/usher/api/lifecycle"
 	"usher.sh/usher/internal/act"
+	"usher.sh/usher/internal/controller/cordon"
 	"usher.sh/usher/internal/controller/defaultresponder"
 	requestcontroller "usher.sh/usher/internal/controller/evictionrequest"
 	"usher.sh/usher/internal/controller/expiry"
@@ -140,6 +141,7 @@ func addControllers(ctx context.Context, mgr ctrl.Manager, p *parts, o Options, 
 	if requests.served {
 		all = slices.Concat(all,
 			responder.Controllers(mgr, responder.Options{Gatherer: p.gatherer, Act: p.act}),
+			cordon.Controllers(mgr, cordon.Options{Gatherer: p.gatherer, Act: p.act}),
 			taint.Controllers(mgr, taint.Options{Gatherer: p.gatherer, Act: p.act}),
 			requestcontroller.Controllers(mgr, requestcontroller.Options{
 				Version: requests.version, Governed: evictionrequest.Governed, Now: o.Clock.Now, Alone: o.EvictionController == EvictionControllerAlways,

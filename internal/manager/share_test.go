@@ -30,6 +30,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	lifecycleapi "usher.sh/usher/api/lifecycle"
+	"usher.sh/usher/internal/controller/cordon"
 	"usher.sh/usher/internal/controller/defaultresponder"
 	"usher.sh/usher/internal/controller/evictionrequest"
 	"usher.sh/usher/internal/controller/expiry"
@@ -100,6 +101,7 @@ func TestControllersShareTheirWorkers(t *testing.T) {
 		{"defaultresponder", 1, func(m ctrl.Manager) []wiring.Controller {
 			return defaultresponder.Controllers(m, defaultresponder.Options{Version: lifecycleapi.Usher})
 		}},
+		{"cordon", 1, func(m ctrl.Manager) []wiring.Controller { return cordon.Controllers(m, cordon.Options{}) }},
 		{"expiry", 1, func(m ctrl.Manager) []wiring.Controller { return expiry.Controllers(m, expiry.Options{Now: time.Now}) }},
 	}
 	for _, one := range setups {

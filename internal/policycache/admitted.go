@@ -23,6 +23,7 @@ func AdmissionRequest(request *api.EvictionRequest, node *snapshot.Node) (evicti
 		Pod: snapshot.Key{Namespace: ref.Namespace, Name: ref.Name}, UID: ref.UID, Requester: request.Spec.Requester, Asked: asked,
 		ByOwner: slices.Contains(ownerRequesters(), request.Spec.Requester),
 		Held:    slices.Contains(taintRequesters, request.Spec.Requester) && drivesAway(node),
+		Empties: request.Spec.Requester == evictionrequest.Requester(eviction.CordonUser),
 	}, true
 }
 

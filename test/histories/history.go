@@ -190,6 +190,7 @@ func (w *world) conclude() {
 	w.replaceDestroyed()
 	w.settle(2 * time.Minute)
 	w.checkWishes()
+	w.checkCordons()
 	if len(w.store.objects[replaces]) > 0 {
 		w.settle(5 * time.Minute)
 	}

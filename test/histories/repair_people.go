@@ -78,9 +78,7 @@ func (p *person) cordon() {
 		p.surely("cordons the node of "+pod, func() {
 			p.world.editNode(pod, func(node *corev1.Node) { node.Spec.Unschedulable = node.Spec.Unschedulable || !drained(node) })
 		})
-		if !p.rest(5, 60) {
-			return
-		}
+		p.rest(5, 60)
 		p.surely("uncordons the node of "+pod, func() {
 			p.world.editNode(pod, func(node *corev1.Node) { node.Spec.Unschedulable = node.Spec.Unschedulable && drained(node) })
 		})

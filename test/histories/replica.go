@@ -24,6 +24,7 @@ import (
 	lifecycleapi "usher.sh/usher/api/lifecycle"
 	"usher.sh/usher/api/v1alpha1"
 	"usher.sh/usher/internal/act"
+	"usher.sh/usher/internal/controller/cordon"
 	"usher.sh/usher/internal/controller/defaultresponder"
 	requestcontroller "usher.sh/usher/internal/controller/evictionrequest"
 	"usher.sh/usher/internal/controller/expiry"
@@ -134,6 +135,7 @@ func (r *replica) declare(mgr *process) []wiring.Controller {
 		responder.Controllers(mgr, responder.Options{Gatherer: r.gatherer, Act: r.act}),
 		requestcontroller.Controllers(mgr, requestcontroller.Options{Version: lifecycleapi.Usher, Governed: evictionrequest.Governed, Now: time.Now}),
 		defaultresponder.Controllers(mgr, defaultresponder.Options{Version: lifecycleapi.Usher, Writer: r.act.Writer}),
+		cordon.Controllers(mgr, cordon.Options{Gatherer: r.gatherer, Act: r.act}),
 		expiry.Controllers(mgr, expiry.Options{Now: r.now, Act: r.act}),
 		replacement.Controllers(mgr, replacement.Options{
 			Act: &act.Replacements{Client: mgr.client}, Governed: r.act, Targets: &act.Targets{As: r.as, Mapper: mapper}, Gatherer: r.gatherer, Self: self, Now: r.now,

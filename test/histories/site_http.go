@@ -90,6 +90,9 @@ func (d *httpSite) spec(staging bool) v1alpha1.EvictionPolicySpec {
 	provide(d.world, members)
 	if d.stay {
 		members[0].Leaves = v1alpha1.LeavesLoad
+		if d.onCordon() {
+			members[0].EmptyOn = v1alpha1.EmptyOnCordon
+		}
 	}
 	serviceAccount := ""
 	if d.world.operator != nil {

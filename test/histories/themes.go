@@ -119,7 +119,7 @@ var themes = []theme{
 	{name: "crashes", sites: anySite, trades: []trade{drains, drains, asks, leaves, deletes}, odds: func(o *odds, draw func(...int) int) {
 		o.accidents, o.haste, o.long, o.kills = draw(1, 3), draw(0, 1), draw(0, 4), draw(0, 0, 1)
 	}},
-	{name: "nodes that stay drained", sites: []func(*world) site{newStaying, newStaying, newEtcd}, trades: []trade{keeps, keeps, leaves, drains, asks}, odds: func(o *odds, draw func(...int) int) {
+	{name: "nodes that stay drained", sites: []func(*world) site{newStaying, newStaying, newEtcd}, trades: []trade{keeps, keeps, leaves, drains, asks, cordons, cordons}, odds: func(o *odds, draw func(...int) int) {
 		o.accidents, o.haste, o.kills, o.failing = draw(0, 1), draw(1, 3), draw(0, 0, 1), draw(0, 1)
 	}},
 	{name: replacements, sites: []func(*world) site{newEtcd, newEtcd, newHTTPSite, newListing, newArangoSets, newArangoSets}, trades: []trade{replaced, replaced, replaced, drains, asks, leaves, deletes}, odds: func(o *odds, draw func(...int) int) {

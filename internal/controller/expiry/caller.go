@@ -26,7 +26,7 @@ func (s *reconciler) ofCaller(ctx context.Context, request *api.EvictionRequest,
 		return reconcile.Result{}, err
 	}
 	admitted, ok := policycache.AdmissionRequest(request, node)
-	if !ok {
+	if !ok || admitted.Empties {
 		return reconcile.Result{}, nil
 	}
 	now := s.Now()
