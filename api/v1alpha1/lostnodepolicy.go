@@ -93,6 +93,9 @@ type Fence struct {
 	// HTTP calls what controls the machine's power.
 	// +optional
 	HTTP *HTTPFence `json:"http,omitempty"`
+	// Ironic asks OpenStack's bare-metal service.
+	// +optional
+	Ironic *IronicFence `json:"ironic,omitempty"`
 	// Manual waits for a person's word: usher fence NODE --confirm.
 	// +optional
 	Manual *ManualFence `json:"manual,omitempty"`
@@ -139,6 +142,42 @@ type HTTPFence struct {
 	Repeat RepeatMode `json:"repeat,omitempty"`
 	// Observe is what proves that the machine is off. It is asked before the first request, too.
 	Observe HTTPObservation `json:"observe"`
+	// ProvenWithin is how long the proof may take from the first request, 1m to 24h. After that nothing is sent any more, the fence is
+	// Stalled, and the observation goes on. Default: 10m.
+	// +optional
+	// +kubebuilder:default="10m"
+	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('1m') && duration(self) <= duration('24h')",message="must be from 1m to 24h"
+	ProvenWithin metav1.Duration `json:"provenWithin,omitzero"`
+}
+
+// IronicFence has OpenStack Ironic power a machine off, which is proven by what Ironic says of its power. Secrets are those of the manager's own
+// namespace. A request whose answer is missing is sent again: a machine that is off stays so.
+type IronicFence struct {
+	// Clouds is a clouds.yaml, as OpenStack's own clients read it. It may not name files.
+	Clouds SecretKey `json:"clouds"`
+	// Cloud is the one of its entries that is used. Default: the only one.
+	// +optional
+	// +kubebuilder:validation:MaxLength=253
+	Cloud string `json:"cloud,omitempty"`
+	// Region is a region of the cloud's catalog. Default: region_name of the entry, or the only one.
+	// +optional
+	// +kubebuilder:validation:MaxLength=253
+	Region string `json:"region,omitempty"`
+	// CA is the certificate authority (PEM) that signed the certificates of all endpoints. Default: those of the machine.
+	// +optional
+	CA *SecretKey `json:"ca,omitempty"`
+	// Node is a template like the URL of an HTTPFence, which gives the name or the UUID that Ironic has for the machine. What a kubelet can
+	// write is its claim. Default: {{node.name}}.
+	// +optional
+	// +kubebuilder:default="{{node.name}}"
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=2048
+	Node string `json:"node,omitempty"`
+	// Timeout is how long one request may take, 1s to 30s. Default: 10s.
+	// +optional
+	// +kubebuilder:default="10s"
+	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('1s') && duration(self) <= duration('30s')",message="must be from 1s to 30s"
+	Timeout metav1.Duration `json:"timeout,omitzero"`
 	// ProvenWithin is how long the proof may take from the first request, 1m to 24h. After that nothing is sent any more, the fence is
 	// Stalled, and the observation goes on. Default: 10m.
 	// +optional

@@ -28,12 +28,30 @@ func (s *step) unproven() {
 	if !s.silent(s.Now.Add(-s.Policy.window())) {
 		return
 	}
-	if s.Policy.Object.Spec.Fence.HTTP == nil {
+	means, called := meansOf(&s.Policy.Object.Spec.Fence)
+	if !called {
 		s.stall(v1alpha1.FenceWaitingForConfirmation, "waiting for a person to say that the machine is off; make sure that it is, then: usher fence "+
 			s.Fence.Spec.NodeName+" --confirm", 0)
 		return
 	}
-	s.byHTTP(s.Policy.Object.Spec.Fence.HTTP)
+	s.byCall(means)
+}
+
+// means is what is decided by of a fence that is called for.
+type means struct {
+	idempotent bool // the request may be sent again where it may have been received
+	within     time.Duration
+}
+
+// meansOf returns false for a fence that waits for a person.
+func meansOf(fence *v1alpha1.Fence) (means, bool) {
+	switch {
+	case fence.HTTP != nil:
+		return means{fence.HTTP.Repeat == v1alpha1.RepeatIdempotent, fence.HTTP.ProvenWithin.Duration}, true
+	case fence.Ironic != nil:
+		return means{true, fence.Ironic.ProvenWithin.Duration}, true
+	}
+	return means{}, false
 }
 
 // mayHaveBeenCalled is added to the end of a fence whose request may be carried out yet: it cannot be called back.
@@ -87,8 +105,8 @@ func (s *step) prove(by string) {
 	s.next.Do = DoDecide
 }
 
-// byHTTP observes before it asks for anything: the machine may be off, and a request that was cut off may have been carried out.
-func (s *step) byHTTP(fence *v1alpha1.HTTPFence) {
+// byCall observes before it asks for anything: the machine may be off, and a request that was cut off may have been carried out.
+func (s *step) byCall(fence means) {
 	switch {
 	case s.Answer != nil:
 		s.waitForProof(fence)
@@ -108,7 +126,7 @@ func (s *step) byHTTP(fence *v1alpha1.HTTPFence) {
 
 // lookDue: whatever wakes the fence, the machine is not asked again at once, and once the bound has passed only now and then. A time in
 // the future, from a clock that was set back, keeps nothing waiting.
-func (s *step) lookDue(fence *v1alpha1.HTTPFence) bool {
+func (s *step) lookDue(fence means) bool {
 	last := s.Fence.Status.Observation
 	if last == nil || s.Now.Before(last.Time.Time) {
 		return true
@@ -121,8 +139,8 @@ func (s *step) lookDue(fence *v1alpha1.HTTPFence) bool {
 }
 
 // late says that the bound of the proof has passed.
-func (s *step) late(fence *v1alpha1.HTTPFence) string {
-	within := max(time.Minute, fence.ProvenWithin.Duration)
+func (s *step) late(fence means) string {
+	within := max(time.Minute, fence.within)
 	if !s.passed(s.status.RequestTime, within) {
 		return ""
 	}
@@ -130,7 +148,7 @@ func (s *step) late(fence *v1alpha1.HTTPFence) string {
 }
 
 // mayCall reports whether the request may be sent, first or again.
-func (s *step) mayCall(fence *v1alpha1.HTTPFence) bool {
+func (s *step) mayCall(fence means) bool {
 	if s.status.RequestTime == nil {
 		return len(s.Others) < s.Policy.mostPerZone()
 	}
@@ -141,9 +159,9 @@ func (s *step) mayCall(fence *v1alpha1.HTTPFence) bool {
 	case v1alpha1.RequestNotSent, v1alpha1.RequestRefused:
 		return s.passed(s.status.LastRequestTime, askRefused)
 	case v1alpha1.RequestUnknown:
-		return fence.Repeat == v1alpha1.RepeatIdempotent && s.passed(s.status.LastRequestTime, askRefused)
+		return fence.idempotent && s.passed(s.status.LastRequestTime, askRefused)
 	case v1alpha1.RequestAccepted:
-		return fence.Repeat == v1alpha1.RepeatIdempotent && s.passed(s.status.LastRequestTime, askAccepted)
+		return fence.idempotent && s.passed(s.status.LastRequestTime, askAccepted)
 	}
 	return false
 }
@@ -162,7 +180,7 @@ func (s *step) call() {
 }
 
 // waitForProof says what is waited for, and what became of the request.
-func (s *step) waitForProof(fence *v1alpha1.HTTPFence) {
+func (s *step) waitForProof(fence means) {
 	if s.status.RequestTime == nil && len(s.Others) >= s.Policy.mostPerZone() {
 		crowd := append([]string{s.Fence.Spec.NodeName}, s.Others...)
 		s.stall(v1alpha1.FenceWaitingForZone, crowded(s.status.Zone, crowd, s.Policy.mostPerZone()), lookLate)
@@ -185,7 +203,7 @@ func (s *step) seen() string {
 }
 
 // asked says what became of the request.
-func (s *step) asked(fence *v1alpha1.HTTPFence) string {
+func (s *step) asked(fence means) string {
 	switch s.status.RequestResult {
 	case v1alpha1.RequestAccepted:
 		return "; the request to turn it off was accepted"
@@ -198,7 +216,7 @@ func (s *step) asked(fence *v1alpha1.HTTPFence) string {
 		if s.status.RequestMessage != "" {
 			text += " (" + s.status.RequestMessage + ")"
 		}
-		if fence.Repeat != v1alpha1.RepeatIdempotent {
+		if !fence.idempotent {
 			text += ", and repeat is Never, so it is not sent again"
 		}
 		return text

@@ -17,7 +17,6 @@ import (
 	"usher.sh/usher/internal/lostnode"
 	"usher.sh/usher/internal/observe"
 	"usher.sh/usher/internal/system"
-	"usher.sh/usher/internal/system/rest"
 )
 
 // Role is the optional ClusterRole without which nothing is fenced.
@@ -114,13 +113,12 @@ func (r *reconciler) survey(ctx context.Context, from client.Reader) (lostnode.S
 // policyFacts says of a policy whether its fence can be used.
 func policyFacts(policy *v1alpha1.LostNodePolicy) lostnode.Policy {
 	facts := lostnode.Policy{Object: policy}
-	if spec := policy.Spec.Fence.HTTP; spec != nil {
-		fence, err := rest.NewFence(spec, system.Access{})
-		if err != nil {
-			facts.Problem = "spec." + err.Error()
-		} else {
-			fence.Close()
-		}
+	switch fence, err := newFence(&policy.Spec.Fence, system.Access{}); {
+	case errors.Is(err, errNotCalled): // it waits for a person
+	case err != nil:
+		facts.Problem = "spec." + err.Error()
+	default:
+		fence.Close()
 	}
 	return facts
 }

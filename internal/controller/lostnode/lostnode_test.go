@@ -251,24 +251,54 @@ func TestWithoutRights(t *testing.T) {
 
 // A policy whose template cannot be used says so, and fences nothing.
 func TestAPolicyThatCannotBeUsed(t *testing.T) {
-	r := newRig(t)
+	for field, change := range map[string]func(*v1alpha1.Fence){
+		"spec.fence.http: url":    func(f *v1alpha1.Fence) { f.HTTP.URL = "http://bmc/{{node.nme}}" },
+		"spec.fence.ironic.node:": func(f *v1alpha1.Fence) { f.HTTP, f.Ironic = nil, &v1alpha1.IronicFence{Node: "{{node.nme}}"} },
+	} {
+		r := newRig(t)
+		r.respecify(t, change)
+		r.turn(t)
+		var policy v1alpha1.LostNodePolicy
+		if err := r.client.Get(t.Context(), client.ObjectKey{Name: "all"}, &policy); err != nil {
+			t.Fatal(err)
+		}
+		if message := policy.Status.Conditions[0].Message; !strings.Contains(message, field) || !strings.Contains(message, "there is no fact 'nme'") {
+			t.Error(message)
+		}
+		if r.fence(t) != nil {
+			t.Error("it fences")
+		}
+	}
+}
+
+// respecify changes the policy's fence.
+func (r *rig) respecify(t *testing.T, change func(*v1alpha1.Fence)) {
+	t.Helper()
 	var policy v1alpha1.LostNodePolicy
 	if err := r.client.Get(t.Context(), client.ObjectKey{Name: "all"}, &policy); err != nil {
 		t.Fatal(err)
 	}
-	policy.Spec.Fence.HTTP.URL = "http://bmc/{{node.nme}}"
+	change(&policy.Spec.Fence)
 	if err := r.client.Update(t.Context(), &policy); err != nil {
 		t.Fatal(err)
 	}
-	r.turn(t)
-	if err := r.client.Get(t.Context(), client.ObjectKey{Name: "all"}, &policy); err != nil {
-		t.Fatal(err)
+}
+
+// Without its Secret a fence of Ironic proves nothing, sends nothing and says what is missing.
+func TestIronicWithoutItsSecret(t *testing.T) {
+	r := newRig(t)
+	r.respecify(t, func(f *v1alpha1.Fence) {
+		f.HTTP, f.Ironic = nil, &v1alpha1.IronicFence{Clouds: v1alpha1.SecretKey{Name: "ironic", Key: "clouds.yaml"}}
+	})
+	for range 3 {
+		r.turn(t)
 	}
-	if message := policy.Status.Conditions[0].Message; !strings.Contains(message, "spec.fence.http: url") || !strings.Contains(message, "there is no fact 'nme'") {
-		t.Error(message)
+	fence := r.fence(t)
+	if fence.Status.Observation == nil || !strings.Contains(fence.Status.Observation.Message, "the Secret ironic of namespace usher-system") || r.tainted(t) {
+		t.Errorf("%+v", fence.Status)
 	}
-	if r.fence(t) != nil {
-		t.Error("it fences")
+	if fence.Status.RequestResult != v1alpha1.RequestNotSent {
+		t.Errorf("the request is %s", fence.Status.RequestResult)
 	}
 }
 

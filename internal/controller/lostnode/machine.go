@@ -15,6 +15,7 @@ import (
 	"usher.sh/usher/internal/observe"
 	"usher.sh/usher/internal/snapshot"
 	"usher.sh/usher/internal/system"
+	"usher.sh/usher/internal/system/openstack"
 	"usher.sh/usher/internal/system/rest"
 )
 
@@ -44,13 +45,10 @@ func (r *reconciler) call(ctx context.Context, in *lostnode.Case, node *corev1.N
 }
 
 // open makes a client of a policy's fence, with the Secrets that it names.
-func (r *reconciler) open(ctx context.Context, policy *lostnode.Policy) (*rest.Fence, error) {
-	spec := policy.Object.Spec.Fence.HTTP
-	if spec == nil {
-		return nil, errNoHTTP
-	}
-	access := system.Access{Timeout: timeoutOf(spec), Loopback: r.Loopback, Secrets: map[v1alpha1.SecretKey][]byte{}}
-	for _, key := range rest.FenceSecrets(spec) {
+func (r *reconciler) open(ctx context.Context, policy *lostnode.Policy) (system.Fence, error) {
+	keys, ca, timeout := needs(&policy.Object.Spec.Fence)
+	access := system.Access{Timeout: timeout, Loopback: r.Loopback, Secrets: map[v1alpha1.SecretKey][]byte{}}
+	for _, key := range keys {
 		secret, err := r.Secret(ctx, snapshot.Key{Namespace: r.Namespace, Name: key.Name})
 		if err != nil {
 			return nil, fmt.Errorf("reading the Secret %s of namespace %s: %w", key.Name, r.Namespace, err)
@@ -61,22 +59,45 @@ func (r *reconciler) open(ctx context.Context, policy *lostnode.Policy) (*rest.F
 		}
 		access.Secrets[key] = value
 	}
-	if spec.CA != nil {
+	if ca != nil {
 		access.TLS = &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: x509.NewCertPool()}
-		if !access.TLS.RootCAs.AppendCertsFromPEM(access.Secrets[*spec.CA]) {
-			return nil, fmt.Errorf("entry %q of the Secret %s holds no certificate in PEM", spec.CA.Key, spec.CA.Name)
+		if !access.TLS.RootCAs.AppendCertsFromPEM(access.Secrets[*ca]) {
+			return nil, fmt.Errorf("entry %q of the Secret %s holds no certificate in PEM", ca.Key, ca.Name)
 		}
 	}
-	return rest.NewFence(spec, access)
+	return newFence(&policy.Object.Spec.Fence, access)
+}
+
+// newFence makes what calls for a fence. It does not connect. Without the values of its Secrets it says what is wrong with the rest, and must not
+// be used.
+func newFence(spec *v1alpha1.Fence, access system.Access) (system.Fence, error) {
+	switch {
+	case spec.HTTP != nil:
+		return rest.NewFence(spec.HTTP, access)
+	case spec.Ironic != nil:
+		return openstack.NewFence(spec.Ironic, access)
+	}
+	return nil, errNotCalled
+}
+
+// needs are the entries of Secrets that a fence names, which one of them is its certificate authority, nil: none, and how long one request may take.
+func needs(spec *v1alpha1.Fence) (keys []v1alpha1.SecretKey, ca *v1alpha1.SecretKey, timeout time.Duration) {
+	switch {
+	case spec.HTTP != nil:
+		return rest.FenceSecrets(spec.HTTP), spec.HTTP.CA, timeoutOf(spec.HTTP.Timeout)
+	case spec.Ironic != nil:
+		return openstack.FenceSecrets(spec.Ironic), spec.Ironic.CA, timeoutOf(spec.Ironic.Timeout)
+	}
+	return nil, nil, 0
 }
 
 // timeoutOf is what the schema allows, whatever stands there.
-func timeoutOf(spec *v1alpha1.HTTPFence) time.Duration {
-	return min(max(spec.Timeout.Duration, v1alpha1.MinTimeout), v1alpha1.MaxTimeout)
+func timeoutOf(said metav1.Duration) time.Duration {
+	return min(max(said.Duration, v1alpha1.MinTimeout), v1alpha1.MaxTimeout)
 }
 
-func machineOf(node *corev1.Node) rest.Machine {
-	machine := rest.Machine{Node: observe.NodeFacts(node), ProviderID: node.Spec.ProviderID, Addresses: map[string]string{}}
+func machineOf(node *corev1.Node) system.Machine {
+	machine := system.Machine{Node: observe.NodeFacts(node), ProviderID: node.Spec.ProviderID, Addresses: map[string]string{}}
 	for _, a := range node.Status.Addresses {
 		if _, known := machine.Addresses[string(a.Type)]; !known {
 			machine.Addresses[string(a.Type)] = a.Address

@@ -191,4 +191,4 @@ func (r *reconciler) policy(ctx context.Context, name string) (*lostnode.Policy,
 	return &facts, nil
 }
 
-var errNoHTTP = errors.New("the policy declares no fence over HTTP any more")
+var errNotCalled = errors.New("the policy declares no fence that can be called for any more")

@@ -16,18 +16,19 @@ import (
 )
 
 // endpointOf finds where a service listens in a region, and the region's name where none was given.
-func endpointOf(catalog *tokens.ServiceCatalog, service, face, region string) (address, found string, err error) {
+func endpointOf(catalog *tokens.ServiceCatalog, service string, a *account) (address, found string, err error) {
+	face, region := a.face, a.region
 	urls := urlsOf(catalog, service)
 	regions := slices.Sorted(maps.Keys(urls))
 	switch {
 	case len(regions) == 0:
 		return "", "", fmt.Errorf("its catalog has no service of type %s: the account's project may not see it", service)
 	case region == "" && len(regions) > 1:
-		return "", "", fmt.Errorf("its catalog has the regions %s: say in spec.system.openstack.region which one is meant", named(regions))
+		return "", "", fmt.Errorf("its catalog has the regions %s: say in %s.region which one is meant", named(regions), a.field)
 	case region == "":
 		region = regions[0]
 	case urls[region] == nil:
-		return "", "", fmt.Errorf("its catalog has no region %s, but %s: correct spec.system.openstack.region, or region_name in clouds.yaml", text.Name(region), named(regions))
+		return "", "", fmt.Errorf("its catalog has no region %s, but %s: correct %s.region, or region_name in clouds.yaml", text.Name(region), named(regions), a.field)
 	}
 	if urls[region][face] == "" {
 		return "", "", fmt.Errorf("service %s has no %s endpoint in region %s, but %s: correct interface in clouds.yaml",

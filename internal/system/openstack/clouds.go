@@ -20,6 +20,7 @@ type account struct {
 	options gophercloud.AuthOptions
 	region  string // "": the only one of the catalog
 	face    string
+	field   string // of the policy: spec.system.openstack, say
 }
 
 // cloudsFile is what Usher reads of a clouds.yaml. gophercloud's own reader takes environment variables and files of the machine as well, which are the
@@ -61,8 +62,8 @@ type cloudAuth struct {
 	CredentialSecret  string `json:"application_credential_secret"`
 }
 
-// parseClouds reads the entry of a clouds.yaml with a name, or its only one.
-func parseClouds(data []byte, name string) (account, error) {
+// parseClouds reads the entry of a clouds.yaml with a name, or its only one. Field is that of the policy which names it.
+func parseClouds(data []byte, field, name string) (account, error) {
 	var file cloudsFile
 	if err := yaml.Unmarshal(data, &file); err != nil {
 		return account{}, errors.New("it is no clouds.yaml: it cannot be read as YAML of that shape") // the error would quote a password
@@ -72,14 +73,14 @@ func parseClouds(data []byte, name string) (account, error) {
 	case len(names) == 0:
 		return account{}, errors.New("it is no clouds.yaml: it has no clouds")
 	case name == "" && len(names) > 1:
-		return account{}, fmt.Errorf("it has the clouds %s: say in spec.system.openstack.cloud which one is meant", named(names))
+		return account{}, fmt.Errorf("it has the clouds %s: say in %s.cloud which one is meant", named(names), field)
 	case name == "":
 		name = names[0]
 	case !slices.Contains(names, name):
-		return account{}, fmt.Errorf("it has no cloud %s, but %s: correct spec.system.openstack.cloud", text.Name(name), named(names))
+		return account{}, fmt.Errorf("it has no cloud %s, but %s: correct %s.cloud", text.Name(name), named(names), field)
 	}
 	entry := file.Clouds[name]
-	found, err := entry.account()
+	found, err := entry.account(field)
 	if err != nil {
 		return account{}, fmt.Errorf("cloud %s: %w", text.Name(name), err)
 	}
@@ -94,8 +95,8 @@ func named(names []string) string {
 	return text.List(all, 10)
 }
 
-func (c *cloudEntry) account() (account, error) {
-	if err := c.unusable(); err != nil {
+func (c *cloudEntry) account(field string) (account, error) {
+	if err := c.unusable(field); err != nil {
 		return account{}, err
 	}
 	a := c.Auth
@@ -113,7 +114,7 @@ func (c *cloudEntry) account() (account, error) {
 	if a.CredentialSecret == "" {
 		options.Scope = a.scope()
 	}
-	return account{options: options, region: c.Region, face: strings.TrimSuffix(cmp.Or(c.Interface, c.Endpoint, "public"), "URL")}, nil
+	return account{options: options, region: c.Region, face: strings.TrimSuffix(cmp.Or(c.Interface, c.Endpoint, "public"), "URL"), field: field}, nil
 }
 
 func (a *cloudAuth) scope() *gophercloud.AuthScope {
@@ -136,12 +137,12 @@ func (a *cloudAuth) scope() *gophercloud.AuthScope {
 }
 
 // unusable says what is wrong with an entry before it is used.
-func (c *cloudEntry) unusable() error {
+func (c *cloudEntry) unusable(field string) error {
 	switch {
 	case c.CACert != "" || c.Cert != "" || c.Key != "":
-		return errors.New("it names files (cacert, cert, key), which are not there where Usher runs: take them out, and name the certificate authority in spec.system.openstack.ca")
+		return fmt.Errorf("it names files (cacert, cert, key), which are not there where Usher runs: take them out, and name the certificate authority in %s.ca", field)
 	case c.Verify != nil && !*c.Verify:
-		return errors.New("verify is false, and Usher sends no password to what it cannot verify: name the certificate authority in spec.system.openstack.ca")
+		return fmt.Errorf("verify is false, and Usher sends no password to what it cannot verify: name the certificate authority in %s.ca", field)
 	case c.AuthType != "" && !slices.Contains([]string{"password", "v3password", "v3applicationcredential"}, c.AuthType):
 		return fmt.Errorf("auth_type is %s, and Usher knows password and v3applicationcredential", text.Name(c.AuthType))
 	case c.Auth.AuthURL == "" && (c.Profile != "" || c.CloudGiven != ""):

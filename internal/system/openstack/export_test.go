@@ -7,6 +7,6 @@ var OpenAt = openAt
 
 // Account is who a clouds.yaml says logs in, and in which region.
 func Account(file []byte) (gophercloud.AuthOptions, gophercloud.EndpointOpts, error) {
-	found, err := parseClouds(file, "")
+	found, err := parseClouds(file, "spec.system.openstack", "")
 	return found.options, gophercloud.EndpointOpts{Region: found.region}, err
 }

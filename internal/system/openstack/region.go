@@ -56,7 +56,7 @@ func openAt(spec *v1alpha1.System, access system.Access, now func() time.Time) (
 	if own == nil {
 		return nil, errors.New("opening OpenStack: the policy has no spec.system.openstack")
 	}
-	found, err := parseClouds(access.Secrets[own.Clouds], own.Cloud)
+	found, err := parseClouds(access.Secrets[own.Clouds], "spec.system.openstack", own.Cloud)
 	if err != nil {
 		return nil, fmt.Errorf("entry %q of the Secret %q: %w", own.Clouds.Key, own.Clouds.Name, err)
 	}

@@ -103,7 +103,7 @@ func (s *session) service(ctx context.Context, name string) (l *login, client *g
 	if l, err = s.login(ctx); err != nil {
 		return nil, nil, "", err
 	}
-	endpoint, region, err := endpointOf(l.catalog, name, s.account.face, s.account.region)
+	endpoint, region, err := endpointOf(l.catalog, name, &s.account)
 	if err != nil {
 		return nil, nil, "", s.keystone(err)
 	}
@@ -233,7 +233,8 @@ func isSyntax(err error) bool {
 	return syntax || kind
 }
 
-// message is what an error of OpenStack says: {"NAME": {"message": "…"}}.
+// message is what an error of OpenStack says: {"NAME": {"message": "…"}}, or of Ironic: {"error_message": {"faultstring": "…"}}, where the inner one
+// may be in a string.
 func message(body []byte) string {
 	var named map[string]json.RawMessage
 	if json.Unmarshal(body, &named) != nil {
@@ -242,10 +243,15 @@ func message(body []byte) string {
 	for _, raw := range named {
 		var fault struct {
 			Message string `json:"message"`
+			Fault   string `json:"faultstring"`
 		}
-		if json.Unmarshal(raw, &fault) == nil && fault.Message != "" {
+		var inner string
+		if json.Unmarshal(raw, &inner) == nil {
+			raw = json.RawMessage(inner)
+		}
+		if json.Unmarshal(raw, &fault) == nil && fault.Message+fault.Fault != "" {
 			const most = 200
-			return strings.TrimSuffix(text.Cut(text.Line(fault.Message), most), ".")
+			return strings.TrimSuffix(text.Cut(text.Line(cmp.Or(fault.Message, fault.Fault)), most), ".")
 		}
 	}
 	return ""

@@ -11,9 +11,7 @@ import (
 	"strings"
 
 	"usher.sh/usher/api/v1alpha1"
-	"usher.sh/usher/internal/eviction"
 	"usher.sh/usher/internal/expression"
-	"usher.sh/usher/internal/snapshot"
 	"usher.sh/usher/internal/system"
 )
 
@@ -23,13 +21,6 @@ type Fence struct {
 	call  call
 	look  *address
 	until *expression.Expression
-}
-
-// Machine is the node whose machine is meant, as the apiserver has it.
-type Machine struct {
-	Node       *snapshot.Node // without annotations: any client may write those
-	ProviderID string
-	Addresses  map[string]string // the first of each type
 }
 
 // FenceSecrets are the entries of Secrets that a fence refers to.
@@ -96,8 +87,8 @@ func (f *Fence) scoped() error {
 func (f *Fence) Close() { f.web.client.CloseIdleConnections() }
 
 // Off asks for a machine to be turned off, once. It says what became of the request: what may have been received is Unknown.
-func (f *Fence) Off(ctx context.Context, machine Machine) (v1alpha1.RequestResult, string) {
-	scope := machine.scope(nil)
+func (f *Fence) Off(ctx context.Context, machine system.Machine) (v1alpha1.RequestResult, string) {
+	scope := machine.Scope(nil)
 	urls, err := f.call.url.at(nil, scope)
 	if err != nil {
 		return v1alpha1.RequestNotSent, err.Error()
@@ -136,8 +127,8 @@ func resultOf(err error) v1alpha1.RequestResult {
 
 // State says whether a machine is off, and what says so. Whatever is no answer, or an answer of which the expression has no value, is
 // Unknown.
-func (f *Fence) State(ctx context.Context, machine Machine) (v1alpha1.PowerState, string) {
-	urls, err := f.look.at(nil, machine.scope(nil))
+func (f *Fence) State(ctx context.Context, machine system.Machine) (v1alpha1.PowerState, string) {
+	urls, err := f.look.at(nil, machine.Scope(nil))
 	if err != nil {
 		return v1alpha1.PowerUnknown, err.Error()
 	}
@@ -145,7 +136,7 @@ func (f *Fence) State(ctx context.Context, machine Machine) (v1alpha1.PowerState
 	if err != nil {
 		return v1alpha1.PowerUnknown, err.Error()
 	}
-	value, err := f.until.Eval(machine.scope(answer))
+	value, err := f.until.Eval(machine.Scope(answer))
 	if err != nil {
 		return v1alpha1.PowerUnknown, fmt.Sprintf("GET %s: until: %v", redacted(urls[0]), err)
 	}
@@ -154,10 +145,4 @@ func (f *Fence) State(ctx context.Context, machine Machine) (v1alpha1.PowerState
 		return v1alpha1.PowerOff, fmt.Sprintf("GET %s: %s is true", redacted(urls[0]), f.until.Text)
 	}
 	return v1alpha1.PowerOn, fmt.Sprintf("GET %s: %s is false", redacted(urls[0]), f.until.Text)
-}
-
-func (m Machine) scope(answer any) *expression.Scope {
-	return &expression.Scope{
-		Node: m.Node, Machine: &expression.Machine{ProviderID: m.ProviderID, Addresses: m.Addresses, Answer: answer}, CostBudget: eviction.NewCostBudget(),
-	}
 }

@@ -13,7 +13,7 @@ import (
 	"usher.sh/usher/internal/system"
 )
 
-var machine = Machine{
+var machine = system.Machine{
 	Node:       &snapshot.Node{Name: "n 1", Labels: map[string]string{"node-restriction.kubernetes.io/bmc": "b7"}},
 	ProviderID: "lab://7", Addresses: map[string]string{"InternalIP": "10.0.0.7"},
 }
