@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"maps"
 	nethttp "net/http"
 	"os"
 	"path/filepath"
@@ -95,8 +96,10 @@ func (d *desk) pod(t *testing.T, role, name string) *snapshot.Pod {
 	if at < 0 {
 		t.Fatalf("there is no role %s", role)
 	}
+	labels := maps.Clone(d.policy.Spec.Members[at].Selector.MatchLabels)
+	labels["ceph-osd-id"] = name[strings.LastIndex(name, "-")+1:] // as Rook has it; other recipes do not look at it
 	return &snapshot.Pod{
-		Namespace: d.policy.Namespace, Name: name, UID: types.UID(name), IP: "ip-of-" + name, Labels: d.policy.Spec.Members[at].Selector.MatchLabels,
+		Namespace: d.policy.Namespace, Name: name, UID: types.UID(name), IP: "ip-of-" + name, Labels: labels,
 		Node: "node", Ready: true, Claims: []string{"data"},
 	}
 }
