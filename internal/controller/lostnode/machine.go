@@ -70,23 +70,23 @@ func (r *reconciler) open(ctx context.Context, policy *lostnode.Policy) (system.
 
 // newFence makes what calls for a fence. It does not connect. Without the values of its Secrets it says what is wrong with the rest, and must not
 // be used.
-func newFence(spec *v1alpha1.Fence, access system.Access) (system.Fence, error) {
+func newFence(declared *v1alpha1.Fence, access system.Access) (system.Fence, error) {
 	switch {
-	case spec.HTTP != nil:
-		return rest.NewFence(spec.HTTP, access)
-	case spec.Ironic != nil:
-		return openstack.NewFence(spec.Ironic, access)
+	case declared.HTTP != nil:
+		return rest.NewFence(declared.HTTP, access)
+	case declared.Ironic != nil:
+		return openstack.NewFence(declared.Ironic, access)
 	}
 	return nil, errNotCalled
 }
 
 // needs are the entries of Secrets that a fence names, which one of them is its certificate authority, nil: none, and how long one request may take.
-func needs(spec *v1alpha1.Fence) (keys []v1alpha1.SecretKey, ca *v1alpha1.SecretKey, timeout time.Duration) {
+func needs(declared *v1alpha1.Fence) (keys []v1alpha1.SecretKey, ca *v1alpha1.SecretKey, timeout time.Duration) {
 	switch {
-	case spec.HTTP != nil:
-		return rest.FenceSecrets(spec.HTTP), spec.HTTP.CA, timeoutOf(spec.HTTP.Timeout)
-	case spec.Ironic != nil:
-		return openstack.FenceSecrets(spec.Ironic), spec.Ironic.CA, timeoutOf(spec.Ironic.Timeout)
+	case declared.HTTP != nil:
+		return rest.FenceSecrets(declared.HTTP), declared.HTTP.CA, timeoutOf(declared.HTTP.Timeout)
+	case declared.Ironic != nil:
+		return openstack.FenceSecrets(declared.Ironic), declared.Ironic.CA, timeoutOf(declared.Ironic.Timeout)
 	}
 	return nil, nil, 0
 }
