@@ -32,6 +32,9 @@ type Cloud struct {
 	Live, Cold time.Duration
 	// Evacuation is how long one takes.
 	Evacuation time.Duration
+	// Missing are extensions of Neutron that are not loaded. Refuses is a host whose agents refuse what they are given.
+	Missing []string
+	Refuses string
 	// Quota is what Nova says to cold migrations; "": it does them.
 	Quota string
 	// NoAdmin: the account may not list hypervisors. NoFilters: it may, and Nova leaves out in silence that it asks for one host.
@@ -45,8 +48,11 @@ type Cloud struct {
 	hosts      []*Host
 	servers    []*Server
 	migrations []*Migration
+	agents     []*Agent
+	deleted    []*Agent
+	things     []*Thing
 	tokens     map[string]bool
-	made       int // tokens
+	made       int // tokens, agents and things
 	faults     []*Fault
 	requests   []string
 }
@@ -214,6 +220,7 @@ func (c *Cloud) Advance(by time.Duration) {
 		for _, m := range c.migrations {
 			c.step(m, running, tick)
 		}
+		c.stepNetwork(tick)
 	}
 }
 

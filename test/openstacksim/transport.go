@@ -73,7 +73,12 @@ func (t transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	fault := t.cloud.strike(r)
 	switch {
 	case fault == nil:
-		return t.serve(r), nil
+		answer := t.serve(r)
+		if answer.StatusCode == hang {
+			<-r.Context().Done()
+			return nil, r.Context().Err()
+		}
+		return answer, nil
 	case fault.Refuse:
 		return nil, &net.OpError{Op: "dial", Net: "tcp", Err: syscall.ECONNREFUSED}
 	case fault.Silent:

@@ -3,6 +3,7 @@ package openstack_test
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"testing"
@@ -28,6 +29,7 @@ type bench struct {
 	system system.System
 	policy *eviction.Policy
 	job    eviction.Job // of the step that was begun
+	role   string
 }
 
 func newBench(t *testing.T, s site, own v1alpha1.OpenStack) *bench {
@@ -42,7 +44,7 @@ func newBench(t *testing.T, s site, own v1alpha1.OpenStack) *bench {
 		t.Fatal(err)
 	}
 	t.Cleanup(opened.Close)
-	return &bench{t: t, site: s, system: opened, policy: policy}
+	return &bench{t: t, site: s, system: opened, policy: policy, role: "nova-compute"}
 }
 
 // simulatedBench is a bench at a simulated region.
@@ -62,9 +64,11 @@ var compiled = sync.OnceValues(func() (*eviction.Policy, error) {
 	kind := openstack.Kind()
 	spec := &v1alpha1.EvictionPolicySpec{
 		System: v1alpha1.System{OpenStack: &v1alpha1.OpenStack{}},
-		Members: []v1alpha1.MemberSelector{{
-			Role: "nova-compute", Selector: metav1.LabelSelector{MatchLabels: map[string]string{"app": "nova-compute"}}, Leaves: v1alpha1.LeavesLoad,
-		}},
+	}
+	for _, role := range slices.Sorted(maps.Keys(steps)) {
+		spec.Members = append(spec.Members, v1alpha1.MemberSelector{
+			Role: role, Selector: metav1.LabelSelector{MatchLabels: map[string]string{"app": role}}, Leaves: v1alpha1.LeavesLoad,
+		})
 	}
 	roles, err := eviction.ParseRoles(kind.Roles)
 	if err != nil {
@@ -77,19 +81,25 @@ var compiled = sync.OnceValues(func() (*eviction.Policy, error) {
 	return policy, nil
 })
 
-func pod(host string) *snapshot.Pod {
-	return &snapshot.Pod{Namespace: "cloud", Name: host, UID: types.UID("uid-" + host), Node: "node-of-" + host, Labels: map[string]string{"app": "nova-compute"}}
+// steps are those of the roles; "": it has none.
+var steps = map[string]string{
+	"nova-compute": openstack.MoveServers, "neutron-l3-agent": openstack.MoveRouters, "neutron-dhcp-agent": openstack.MoveNetworks,
+	"neutron-bgp-agent": openstack.MoveSpeakers, "neutron-l2-agent": "", "ovn-agent": "", "ovn-bgp-agent": "",
 }
 
-func ref(host string) v1alpha1.MemberRef {
-	return v1alpha1.MemberRef{Role: "nova-compute", ID: host, PodName: host, PodUID: types.UID("uid-" + host)}
+func (b *bench) pod(host string) *snapshot.Pod {
+	return &snapshot.Pod{Namespace: "cloud", Name: host, UID: types.UID("uid-" + host), Node: "node-of-" + host, Labels: map[string]string{"app": b.role}}
+}
+
+func (b *bench) ref(host string) v1alpha1.MemberRef {
+	return v1alpha1.MemberRef{Role: b.role, ID: host, PodName: host, PodUID: types.UID("uid-" + host)}
 }
 
 func (b *bench) observe(hosts ...string) (*eviction.Evidence, error) {
 	b.t.Helper()
 	var members []system.Member
 	for _, host := range hosts {
-		members = append(members, system.Member{MemberRef: ref(host), Pod: pod(host)})
+		members = append(members, system.Member{MemberRef: b.ref(host), Pod: b.pod(host)})
 	}
 	evidence, err := b.system.Observe(b.t.Context(), members)
 	if err == nil {
@@ -106,19 +116,19 @@ func (b *bench) judge(host string) eviction.Verdict {
 		evidence = &eviction.Evidence{Error: err.Error(), Observed: b.site.now()}
 	}
 	return eviction.Judge(eviction.Input{
-		Now: b.site.now(), Pod: pod(host), Evidence: evidence,
+		Now: b.site.now(), Pod: b.pod(host), Evidence: evidence,
 		Policies: []eviction.Declared{{Key: snapshot.Key{Namespace: "cloud", Name: "nova"}, Policy: b.policy, Status: &v1alpha1.EvictionPolicyStatus{}}},
 	})
 }
 
-func step(host string, job eviction.Job) eviction.Preparation {
-	return eviction.Preparation{Name: openstack.MoveServers, Namespace: "cloud", Member: ref(host), Job: job}
+func (b *bench) step(host string) eviction.Preparation {
+	return eviction.Preparation{Name: steps[b.role], Namespace: "cloud", Member: b.ref(host), Job: b.job}
 }
 
 // prepare asks for the step as the responder does, which brings back the job that it was given.
 func (b *bench) prepare(host string) error {
 	b.t.Helper()
-	job, err := b.system.Prepare(b.t.Context(), step(host, b.job))
+	job, err := b.system.Prepare(b.t.Context(), b.step(host))
 	if err == nil && job.ID != "" {
 		b.job = job
 	}
@@ -138,7 +148,7 @@ func (b *bench) turn(host string) eviction.Verdict {
 }
 
 func (b *bench) undo(host string) (eviction.Undone, error) {
-	return b.system.Undo(b.t.Context(), step(host, b.job))
+	return b.system.Undo(b.t.Context(), b.step(host))
 }
 
 // patience is how long anything may take.
@@ -170,8 +180,6 @@ func reasons(v eviction.Verdict) (all []string) {
 	return all
 }
 
-func needs(v eviction.Verdict) bool {
-	return slices.ContainsFunc(v.Needed, func(p eviction.Preparation) bool { return p.Name == openstack.MoveServers })
-}
+func needs(v eviction.Verdict) bool { return len(v.Needed) > 0 }
 
 var kind = sync.OnceValue(openstack.Kind)

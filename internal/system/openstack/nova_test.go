@@ -292,7 +292,7 @@ func TestPages(t *testing.T) {
 // A step that is not known is refused for good.
 func TestUnknownStep(t *testing.T) {
 	b := simulatedBench(t, openstacksim.New(1))
-	other := step("compute-1", eviction.Job{})
+	other := b.step("compute-1")
 	other.Name = "Other"
 	if _, err := b.system.Prepare(t.Context(), other); !errors.Is(err, system.ErrTerminal) {
 		t.Error(err)

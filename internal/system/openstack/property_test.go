@@ -38,7 +38,7 @@ func TestPropertyEmptied(t *testing.T) {
 			case 1:
 				cloud.ExpireTokens()
 			case 2: // a manager that was killed knows nothing but what is written down
-				b = &bench{t: t, site: b.site, system: simulatedBench(t, cloud).system, policy: b.policy, job: b.job}
+				b = &bench{t: t, site: b.site, system: simulatedBench(t, cloud).system, policy: b.policy, job: b.job, role: b.role}
 			case 3:
 				cloud.ChangeHost("compute-2", func(h *openstacksim.Host) { h.Enabled = !h.Enabled })
 			}

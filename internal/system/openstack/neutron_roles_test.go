@@ -1,0 +1,168 @@
+package openstack_test
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	"usher.sh/usher/api/v1alpha1"
+	"usher.sh/usher/internal/eviction"
+	"usher.sh/usher/internal/system"
+	"usher.sh/usher/test/openstacksim"
+)
+
+// The agents on which all others stand stay while anything on the host needs them.
+func TestTheNetworkIsInUse(t *testing.T) {
+	cloud := networkCloud()
+	cloud.AddAgents("compute-1=ovn")
+	for _, role := range []string{"neutron-l2-agent", "ovn-agent"} {
+		cloud.Boot("web", "compute-1", "active")
+		ids := []string{cloud.Make("l3", "r", "compute-1"), cloud.Make("dhcp", "lan", "compute-1"), cloud.Make("bgp", "as", "compute-1")}
+		b := roleBench(t, cloud, role)
+		v := b.judge("compute-1")
+		if !slices.Equal(reasons(v), []string{"NetworkInUse"}) || !strings.Contains(said(v)[0], "servers: 1, routers: 1, networks: 1, speakers: 1") {
+			t.Errorf("%s: %s", role, said(v))
+		}
+		for _, id := range ids {
+			cloud.Remove(id)
+		}
+		if v := b.judge("compute-1"); !slices.Equal(reasons(v), []string{"NetworkInUse"}) {
+			t.Errorf("%s: %s", role, said(v))
+		}
+		cloud.Change("web", func(s *openstacksim.Server) { s.Host, s.Name = "compute-2", "gone" })
+		if v := b.judge("compute-1"); v.Answer != eviction.Allowed {
+			t.Errorf("%s: %s", role, said(v))
+		}
+	}
+	for _, role := range []string{"neutron-l2-agent", "ovn-agent", "ovn-bgp-agent"} {
+		if v := roleBench(t, cloud, role).judge("nowhere"); !slices.Equal(reasons(v), []string{"HostUnknown"}) {
+			t.Errorf("%s: %s", role, said(v))
+		}
+	}
+	if v := roleBench(t, cloud, "ovn-bgp-agent").judge("compute-1"); v.Answer != eviction.Allowed {
+		t.Error(said(v))
+	}
+}
+
+// One host is a member in several roles, and each knows its facts.
+func TestSeveralRolesOfAHost(t *testing.T) {
+	cloud := networkCloud()
+	cloud.Boot("web", "compute-1", "active")
+	cloud.Make("l3", "r", "compute-1")
+	b := simulatedBench(t, cloud)
+	var members []system.Member
+	for _, role := range []string{"nova-compute", "neutron-l3-agent"} {
+		members = append(members, system.Member{MemberRef: v1alpha1.MemberRef{Role: role, ID: "compute-1"}})
+	}
+	evidence, err := b.system.Observe(t.Context(), members)
+	if err != nil {
+		t.Fatal(err)
+	}
+	facts := evidence.Members["compute-1"]
+	if facts["left"] != int64(1) || facts["l3Left"] != int64(1) || facts["dhcpLeft"] != nil {
+		t.Errorf("%+v", facts)
+	}
+	members[0].Role = "a role of one's own"
+	if evidence, err = b.system.Observe(t.Context(), members[:1]); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"left", "l3Left", "dhcpLeft", "bgpLeft", "l2Alive", "ovnProblem", "networkUsers"} {
+		if _, known := evidence.Members["compute-1"][name]; !known {
+			t.Errorf("%s is not known to a role of one's own", name)
+		}
+	}
+}
+
+// Each service is asked only where a role needs it.
+func TestOnlyWhatIsNeededIsAsked(t *testing.T) {
+	cloud := networkCloud()
+	for role, want := range map[string]string{"nova-compute": "/agents", "neutron-l3-agent": "/os-hypervisors/detail", "ovn-bgp-agent": "/os-hypervisors/detail"} {
+		b := roleBench(t, cloud, role)
+		cloud.TakeRequests()
+		if _, err := b.observe("compute-1"); err != nil {
+			t.Fatal(err)
+		}
+		if slices.ContainsFunc(cloud.TakeRequests(), func(r string) bool { return strings.HasSuffix(r, want) }) {
+			t.Errorf("%s asks for %s", role, want)
+		}
+	}
+}
+
+// What is wrong with Neutron is a sentence that says what to do.
+func TestNeutronBadInput(t *testing.T) {
+	const at = "network API at http://neutron.sim:9696, "
+	for name, test := range map[string]struct {
+		change func(*openstacksim.Cloud)
+		want   string
+	}{
+		"no administrator": {
+			func(c *openstacksim.Cloud) { c.NoAdmin = true },
+			at + "listing agents: (rule:get_agents) is disallowed by policy (403): the account needs the role admin in its project",
+		},
+		"no agents": {
+			func(c *openstacksim.Cloud) { c.Missing = []string{"agent"} },
+			at + "listing agents: its extension agent is not loaded in neutron-server",
+		},
+		"something else answers": {
+			func(c *openstacksim.Cloud) {
+				c.Inject(openstacksim.Fault{Path: "/agents", Status: 200, Body: "<html>"})
+			},
+			at + "listing agents: its answer is not what OpenStack says there",
+		},
+		"something else answers in JSON": {
+			func(c *openstacksim.Cloud) { c.Inject(openstacksim.Fault{Path: "/agents", Status: 200, Body: "{}"}) },
+			at + "listing agents: its answer is not what OpenStack says there",
+		},
+		"an answer breaks off": {
+			func(c *openstacksim.Cloud) { c.Inject(openstacksim.Fault{Path: "/l3-routers", Cut: 5}) },
+			at + "listing the routers of an agent: its answer breaks off",
+		},
+		"it fails": {
+			func(c *openstacksim.Cloud) {
+				c.Inject(openstacksim.Fault{Path: "/l3-routers", Status: 500, Body: "secret"})
+			},
+			at + "listing the routers of an agent: it answered 500",
+		},
+	} {
+		cloud := networkCloud()
+		b := roleBench(t, cloud, "neutron-l3-agent")
+		test.change(cloud)
+		if _, err := b.observe("compute-1"); err == nil || err.Error() != test.want {
+			t.Errorf("%s:\ngot  %v\nwant %s", name, err, test.want)
+		}
+	}
+}
+
+// An extension that is not loaded is a problem of the members that need it.
+func TestAnExtensionIsMissing(t *testing.T) {
+	cloud := networkCloud()
+	cloud.Missing = []string{"bgp_dragent_scheduler"}
+	b := roleBench(t, cloud, "neutron-bgp-agent")
+	v := b.judge("compute-1")
+	if !slices.Equal(reasons(v), []string{"HostUnknown"}) || !strings.Contains(said(v)[0], "its extension bgp_dragent_scheduler is not loaded in neutron-server") || needs(v) {
+		t.Error(said(v))
+	}
+	if err := b.prepare("compute-1"); err == nil || errors.Is(err, system.ErrTerminal) {
+		t.Error(err)
+	}
+	if undone, err := b.undo("compute-1"); err != nil || !undone.Done {
+		t.Errorf("%+v, %v", undone, err)
+	}
+	if v := roleBench(t, cloud, "neutron-l3-agent").judge("compute-1"); slices.Contains(reasons(v), "HostUnknown") {
+		t.Error(said(v))
+	}
+}
+
+// A token that expires in the middle is renewed, and a router is not left between two agents.
+func TestTokenExpiresBetweenTwoAgents(t *testing.T) {
+	cloud := networkCloud()
+	id := cloud.Make("l3", "r", "compute-1")
+	b := roleBench(t, cloud, "neutron-l3-agent")
+	b.turn("compute-1")
+	b.turn("compute-1")
+	cloud.Inject(openstacksim.Fault{Method: "POST", Path: "/l3-routers", Times: 1, Status: 401})
+	if err := b.prepare("compute-1"); err != nil || !cloud.Served(id) {
+		t.Errorf("%v, on %v", err, cloud.Hosts(id))
+	}
+}
