@@ -321,69 +321,6 @@ func TestNeutron9RoutersWithoutAgentsAreLeftAlone(t *testing.T) {
 	}
 }
 
-// A process that ends between two calls leaves a router without an agent to the next one, which finds it in the job.
-func TestARouterBetweenTwoAgentsIsNotForgotten(t *testing.T) {
-	for name, fault := range map[string]openstacksim.Fault{
-		"it was refused": {Method: "POST", Path: "/l3-routers", Times: 1, Refuse: true},
-		"it arrived":     {Method: "POST", Path: "/l3-routers", Times: 1, Lost: true},
-		"it did not":     {Method: "POST", Path: "/l3-routers", Times: 1, Status: 503},
-	} {
-		t.Run(name, func(t *testing.T) {
-			cloud := networkCloud()
-			id := cloud.Make("l3", "r", "compute-1")
-			b := roleBench(t, cloud, "neutron-l3-agent")
-			b.turn("compute-1")
-			b.turn("compute-1")
-			cloud.Inject(fault)
-			if err := b.prepare("compute-1"); err == nil {
-				t.Fatal("the call says nothing")
-			}
-			if v := b.judge("compute-1"); v.Answer == eviction.Allowed || !needs(v) {
-				t.Fatalf("with a router between two agents: %s", said(v))
-			}
-			next := roleBench(t, cloud, "neutron-l3-agent")
-			next.job = b.job
-			if v := next.run(cloud, "compute-1", 5); v.Answer != eviction.Allowed || !cloud.Served(id) {
-				t.Errorf("%s, on %v", said(v), cloud.Hosts(id))
-			}
-		})
-	}
-}
-
-// Taken back in between, it gets an agent as well.
-func TestUndoFindsARouterBetweenTwoAgents(t *testing.T) {
-	cloud := networkCloud()
-	id := cloud.Make("l3", "r", "compute-1")
-	b := roleBench(t, cloud, "neutron-l3-agent")
-	b.turn("compute-1")
-	b.turn("compute-1")
-	cloud.Inject(openstacksim.Fault{Method: "POST", Path: "/l3-routers", Times: 1, Refuse: true})
-	_ = b.prepare("compute-1")
-	if len(cloud.Hosts(id)) != 0 {
-		t.Fatal(cloud.Hosts(id))
-	}
-	b.undoAll(cloud)
-	if !cloud.Served(id) {
-		t.Error("it has no agent")
-	}
-}
-
-// What another agent was given in addition is taken from it when the step is taken back.
-func TestUndoTakesBackWhatWasGivenInAddition(t *testing.T) {
-	cloud := networkCloud()
-	id := cloud.Make("dhcp", "lan", "compute-1")
-	b := roleBench(t, cloud, "neutron-dhcp-agent")
-	b.turn("compute-1")
-	b.turn("compute-1")
-	if len(cloud.Hosts(id)) != 2 {
-		t.Fatal(cloud.Hosts(id))
-	}
-	b.undoAll(cloud)
-	if hosts := cloud.Hosts(id); !slices.Equal(hosts, []string{"compute-1"}) {
-		t.Errorf("it is on %v", hosts)
-	}
-}
-
 // What nothing else may have keeps its agent, and is named.
 func TestWhatHasNowhereToGo(t *testing.T) {
 	cloud := networkCloud()

@@ -212,6 +212,19 @@ func TestSettings(t *testing.T) {
 		"a router that has left and has no agent keeps it from being disabled": {
 			look: with(look(network.Routers), func(l *network.Look) { l.Job = moving(0, "r"); l.Holders["r"] = []network.Holder{} }),
 		},
+		"an answer that was cut off keeps it from being disabled": {
+			look: with(look(network.Routers), func(l *network.Look) {
+				l.Job = moving(0, "r")
+				l.Holders["r"] = []network.Holder{{Agent: "a-1"}}
+				l.Asked[network.Pair{Thing: "r", Agent: "a-1"}] = network.Ask{Time: now, Open: true}
+			}),
+		},
+		"disabled before and without anything it is not empty until that is written": {
+			look: with(look(network.Routers), func(l *network.Look) {
+				l.Agents[0].Description, l.Agents[0].Up = emptying+", and was disabled before", false
+			}),
+			want: &network.Setting{Agent: "a-h", Description: emptied + ", and was disabled before", Up: &down},
+		},
 		"disabled by another is not empty": {look: with(look(network.Networks), func(l *network.Look) {
 			l.Agents[0].Description, l.Agents[0].Up = "Usher (namespace other): it has nothing, and gets nothing", false
 		})},
@@ -226,6 +239,19 @@ func TestSettings(t *testing.T) {
 				t.Errorf("empty: %t", p.Empty)
 			}
 		})
+	}
+}
+
+// What has moved is counted once, however often it is looked at before the job is written anew.
+func TestMovedIsCountedOnce(t *testing.T) {
+	l := look(network.Routers)
+	l.Job, l.Holders["r"] = moving(1, "r"), []network.Holder{{Agent: "a-1"}}
+	p := l.Plan()
+	if diff := cmp.Diff(l.Job, p.Job); p.Set == nil || diff != "" {
+		t.Error(diff)
+	}
+	if got := l.Undo().Job; got.Moved != 2 {
+		t.Errorf("%+v", got)
 	}
 }
 
