@@ -30,13 +30,24 @@ type site interface {
 	state(t *testing.T, id string) (state, host string)
 	// pass lets a moment go by.
 	pass(ctx context.Context)
+	// give makes a router, network or speaker, for agents of a short type, that those of these hosts have, and returns its id. A router that several have is
+	// one with HA. Such agents are on compute-1, compute-2 and net-1.
+	give(t *testing.T, short, name string, hosts ...string) string
+	// holders are the hosts whose agents have one, with the state of a router with HA as HOST(active).
+	holders(t *testing.T, short, id string) []string
+	// enabled reports whether the agent of a host is, and its description.
+	enabled(t *testing.T, short, host string) (up bool, description string)
 }
 
 // on runs a case against a simulated region, and against the real one whose clouds.yaml USHER_OPENSTACK_CLOUDS names: its hosts are changed, and servers
 // are made and deleted there.
 func on(t *testing.T, test func(*testing.T, site)) {
 	t.Helper()
-	t.Run("simulated", func(t *testing.T) { test(t, simulated{openstacksim.New(3)}) })
+	t.Run("simulated", func(t *testing.T) {
+		cloud := openstacksim.New(3)
+		cloud.AddAgents("compute-1=ovs,l3,dhcp,bgp", "compute-2=ovs,l3,dhcp,bgp", "compute-3=ovs", "net-1=ovs,l3,dhcp,bgp")
+		test(t, simulated{cloud})
+	})
 	if path := os.Getenv("USHER_OPENSTACK_CLOUDS"); path != "" {
 		t.Run("real", func(t *testing.T) { test(t, newRealSite(t, path)) })
 	}
@@ -48,6 +59,17 @@ func (s simulated) clouds() []byte               { return []byte(openstacksim.Cl
 func (s simulated) transport() http.RoundTripper { return s.Transport() }
 func (s simulated) now() time.Time               { return s.Now() }
 func (s simulated) pass(context.Context)         { s.Advance(time.Second) }
+
+func (s simulated) give(_ *testing.T, short, name string, hosts ...string) string {
+	return s.Make(short, name, hosts...)
+}
+
+func (s simulated) holders(_ *testing.T, _, id string) []string { return s.Hosts(id) }
+
+func (s simulated) enabled(_ *testing.T, short, host string) (up bool, description string) {
+	a := s.Agent(short, host)
+	return a.Up, a.Description
+}
 
 func (s simulated) boot(_ *testing.T, name, host, state string) string {
 	return s.Boot(name, host, state)
@@ -70,9 +92,10 @@ func (s simulated) state(_ *testing.T, id string) (state, host string) {
 
 // realSite is a region whose hypervisors need not be real.
 type realSite struct {
-	file   []byte
-	client *gophercloud.ServiceClient
-	flavor string
+	file    []byte
+	client  *gophercloud.ServiceClient
+	neutron *gophercloud.ServiceClient
+	flavor  string
 }
 
 // image is the one that the servers are made of: the lab's only one where none is named.
@@ -99,7 +122,11 @@ func newRealSite(t *testing.T, path string) *realSite {
 		t.Fatal(err)
 	}
 	client.Microversion = "2.87"
-	s := &realSite{file: file, client: client}
+	neutron, err := openstack.NewNetworkV2(provider, endpoint)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &realSite{file: file, client: client, neutron: neutron}
 	for _, host := range []string{"compute-1", "compute-2", "compute-3"} {
 		s.open(t, host)
 	}
