@@ -1,8 +1,8 @@
 package v1alpha1
 
-// OpenStack is a region of an OpenStack cloud. A member's id is its host, as `openstack compute service list` has it: id: pod.node in spec.members,
-// where hosts are called like their nodes. The account must be one of Usher's own that may administrate the region: what is on its way in its name
-// is taken for Usher's, and is called off when an eviction is withdrawn.
+// OpenStack is a region of an OpenStack cloud. A member's id is its host, as `openstack compute service list` and `openstack network agent list` have it, in
+// every role: id: pod.node in spec.members, where hosts are called like their nodes. The account must be one of Usher's own that may administrate the region:
+// what is on its way in its name is taken for Usher's, and is called off when an eviction is withdrawn.
 type OpenStack struct {
 	// Clouds is a clouds.yaml, as OpenStack's own clients read it. It may not name files.
 	Clouds SecretKey `json:"clouds"`
