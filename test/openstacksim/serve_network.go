@@ -83,7 +83,7 @@ func (c *Cloud) holders(t *Thing) []object {
 
 func (c *Cloud) serveAgents(method string, path []string, marker string, sent []byte) (int, object) {
 	if len(path) == 1 {
-		var all []object
+		all := []object{}
 		for _, a := range c.agents {
 			all = append(all, a.said())
 		}

@@ -1,0 +1,235 @@
+package openstack_test
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"usher.sh/usher/internal/eviction"
+	"usher.sh/usher/internal/system/openstack"
+	"usher.sh/usher/test/openstacksim"
+)
+
+// loss is a host that is lost, as its policy's controller goes on with it: each call is made when the last one is certainly over.
+type loss struct {
+	*bench
+	cloud *openstacksim.Cloud
+}
+
+func newLoss(t *testing.T, servers ...string) loss {
+	t.Helper()
+	cloud := openstacksim.New(3)
+	for i, state := range servers {
+		cloud.Boot(fmt.Sprintf("s%d", i), "compute-1", state)
+	}
+	cloud.Die("compute-1")
+	return loss{simulatedBench(t, cloud), cloud}
+}
+
+func (l *loss) evacuation() eviction.Preparation {
+	return eviction.Preparation{Name: openstack.EvacuateServers, Namespace: "cloud", Member: l.ref("compute-1"), Job: l.job}
+}
+
+// evacuate is one call, after which time passes until the next may be made.
+func (l *loss) evacuate() error {
+	job, err := l.system.Prepare(l.t.Context(), l.evacuation())
+	if err == nil && job.ID != "" {
+		l.job = job
+	}
+	l.cloud.Advance(10 * time.Second)
+	return err
+}
+
+// restart has another process go on, which knows what is written down.
+func (l *loss) restart() { l.system = simulatedBench(l.t, l.cloud).system }
+
+// left are the servers that have to be brought back, as the evidence has it.
+func (l *loss) left() int64 {
+	l.t.Helper()
+	evidence, err := l.observe("compute-1")
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	left, _ := evidence.Members["compute-1"]["left"].(int64)
+	return left
+}
+
+func (l *loss) undoEvacuation() (eviction.Undone, error) {
+	return l.system.Undo(l.t.Context(), l.evacuation())
+}
+
+// A dead host's servers run elsewhere in the end, each rebuilt once, and the host is given back when its nova-compute has cleaned up.
+func TestAHostIsEvacuatedAndGivenBack(t *testing.T) {
+	l := newLoss(t, "active", "stopped", "active")
+	for range 5 {
+		if err := l.evacuate(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if on := l.cloud.On("compute-1"); len(on) > 0 || l.left() > 0 || len(l.cloud.Migrations()) != 3 || len(l.cloud.Twice) > 0 {
+		t.Fatalf("on it %v, left %d, %d migrations, twice %v", on, l.left(), len(l.cloud.Migrations()), l.cloud.Twice)
+	}
+	if h := l.cloud.Host("compute-1"); !h.Forced || h.Enabled || !strings.HasPrefix(h.Reason, "Usher (namespace cloud)") {
+		t.Fatalf("%+v", h)
+	}
+	if _, err := l.undoEvacuation(); err == nil || !strings.Contains(err.Error(), "has to start and to clean up") {
+		t.Fatalf("Nova 8: before its nova-compute has started: %v", err)
+	}
+	l.cloud.Start("compute-1")
+	var undone eviction.Undone
+	for range 3 {
+		var err error
+		if undone, err = l.undoEvacuation(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if h := l.cloud.Host("compute-1"); h.Forced || !h.Enabled || !undone.Done || !strings.Contains(undone.Left, "stay where they are") {
+		t.Errorf("%+v, %+v", h, undone)
+	}
+}
+
+// Nova 5: a second evacuation during the first is accepted, and rebuilds what has moved. An answer that is lost, or a process that ends, sends none.
+func TestNova5EvacuatedOnce(t *testing.T) {
+	l := newLoss(t, "active", "active")
+	if err := l.evacuate(); err != nil {
+		t.Fatal(err)
+	}
+	l.cloud.Evacuation = time.Minute
+	l.cloud.Inject(openstacksim.Fault{Method: http.MethodPost, Path: "/action", Times: 1, Lost: true})
+	if err := l.evacuate(); err == nil {
+		t.Error("an answer that was lost is none")
+	}
+	for range 12 {
+		l.restart()
+		if err := l.evacuate(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if len(l.cloud.Migrations()) != 2 || len(l.cloud.Twice) > 0 || len(l.cloud.On("compute-1")) > 0 {
+		t.Errorf("%+v, twice %v", l.cloud.Migrations(), l.cloud.Twice)
+	}
+}
+
+// Nova 7: with no valid host the server is in the state error on its host; it is tried again later, and recovers.
+func TestNova7NoValidHost(t *testing.T) {
+	l := newLoss(t, "active")
+	l.cloud.Change("s0", func(s *openstacksim.Server) { s.Nowhere = true })
+	for range 3 {
+		if err := l.evacuate(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	evidence, err := l.observe("compute-1")
+	if failed, _ := evidence.Members["compute-1"]["failed"].([]string); err != nil || len(failed) != 1 || !strings.Contains(failed[0], "Nova found no valid host") {
+		t.Fatalf("%v, %v", failed, err)
+	}
+	l.cloud.Change("s0", func(s *openstacksim.Server) { s.Nowhere = false })
+	l.cloud.Advance(5 * time.Minute)
+	for range 3 {
+		if err := l.evacuate(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if s := l.cloud.Server("s0"); s.State != "active" || s.Host == "compute-1" {
+		t.Errorf("%+v", s)
+	}
+}
+
+// Nova 4: nothing is asked for while Nova takes the host for up, which contradicts that it is off.
+func TestNova4NovaHearsOfIt(t *testing.T) {
+	l := newLoss(t, "active")
+	l.cloud.ChangeHost("compute-1", func(h *openstacksim.Host) { h.Up = true })
+	l.cloud.TakeRequests()
+	if err := l.evacuate(); err == nil || !strings.Contains(err.Error(), "although its node is proven off") {
+		t.Errorf("%v", err)
+	}
+	changes := slices.DeleteFunc(l.cloud.TakeRequests(), func(r string) bool { return strings.HasPrefix(r, http.MethodGet) || strings.Contains(r, "/v3/auth") })
+	if len(changes) > 0 {
+		t.Errorf("%v", changes)
+	}
+}
+
+// A host that was disabled before stays so, for its former reason.
+func TestADisabledHostStaysDisabled(t *testing.T) {
+	l := newLoss(t)
+	l.cloud.ChangeHost("compute-1", func(h *openstacksim.Host) { h.Enabled, h.Reason = false, "bad memory" })
+	if err := l.evacuate(); err != nil {
+		t.Fatal(err)
+	}
+	if h := l.cloud.Host("compute-1"); !h.Forced || !strings.HasSuffix(h.Reason, "; before: bad memory") {
+		t.Fatalf("%+v", h)
+	}
+	l.cloud.Start("compute-1")
+	for range 2 {
+		if _, err := l.undoEvacuation(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if h := l.cloud.Host("compute-1"); h.Forced || h.Enabled || h.Reason != "bad memory" {
+		t.Errorf("%+v", h)
+	}
+}
+
+// Each role says what is done on a host that is off: nothing takes a member's place, and its pod would stay for ever otherwise.
+func TestLostStepsOfTheRole(t *testing.T) {
+	roles, err := eviction.ParseRoles(kind().Roles)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range roles {
+		if roles[i].Lost == nil {
+			t.Errorf("role %s says nothing of a host that is off: its pods would stay for ever", roles[i].Name)
+		}
+	}
+}
+
+// Whatever breaks, and whichever process goes on: no server is rebuilt twice at a time, or once it is elsewhere, and all are elsewhere in the end.
+func TestPropertyEvacuated(t *testing.T) {
+	faults := []openstacksim.Fault{
+		{Method: "POST", Path: "/action", Times: 1, Lost: true},
+		{Method: "POST", Path: "/action", Times: 1, Status: 503},
+		{Method: "PUT", Times: 1, Lost: true},
+		{Path: "/os-migrations", Times: 1, Status: 500},
+		{Path: "/servers/detail", Times: 1, Cut: 10},
+		{Method: "POST", Path: "/action", Times: 1, Refuse: true},
+	}
+	rapid.Check(t, func(r *rapid.T) {
+		l := newLoss(t, rapid.SliceOfN(rapid.SampledFrom([]string{"active", "stopped"}), 0, 12).Draw(r, "servers")...)
+		l.cloud.Evacuation = time.Duration(rapid.IntRange(1, 40).Draw(r, "takes")) * time.Second
+		for range rapid.IntRange(0, 12).Draw(r, "turns") {
+			switch rapid.IntRange(0, 4).Draw(r, "what") {
+			case 0:
+				l.cloud.Inject(rapid.SampledFrom(faults).Draw(r, "fault"))
+			case 1:
+				l.restart()
+			case 2:
+				l.cloud.ExpireTokens()
+			}
+			_ = l.evacuate()
+		}
+		l.cloud.Heal()
+		for turns := 0; l.left() > 0 || !l.cloud.Host("compute-1").Forced; turns++ {
+			if turns > 100 {
+				r.Fatalf("it is never evacuated: %+v", l.cloud.Migrations())
+			}
+			if err := l.evacuate(); err != nil {
+				r.Fatal(err)
+			}
+		}
+		tries := map[string]int{}
+		for _, m := range l.cloud.Migrations() {
+			tries[m.Server]++
+			if tries[m.Server] > 1 {
+				r.Fatalf("server %s was evacuated %d times", m.Server, tries[m.Server])
+			}
+		}
+		if len(l.cloud.Twice) > 0 || len(l.cloud.On("compute-1")) > 0 {
+			r.Fatalf("twice %v, on it %v", l.cloud.Twice, l.cloud.On("compute-1"))
+		}
+	})
+}
