@@ -76,16 +76,18 @@ type unhealthyPatch struct {
 }
 
 // WriteUnhealthy writes which members of a policy are unhealthy, at the version that was looked at: what an earlier look has sent, or a manager that
-// leads no more, may arrive after what a later one has written.
-func (w *Replacements) WriteUnhealthy(ctx context.Context, policy *v1alpha1.EvictionPolicy, unhealthy []v1alpha1.UnhealthyMember) answers.Answer {
+// leads no more, may arrive after what a later one has written. It returns the policy as it is then, where that is accepted.
+func (w *Replacements) WriteUnhealthy(
+	ctx context.Context, policy *v1alpha1.EvictionPolicy, unhealthy []v1alpha1.UnhealthyMember,
+) (*v1alpha1.EvictionPolicy, answers.Answer) {
 	patch := unhealthyPatch{Metadata: patchMeta{UID: policy.UID, ResourceVersion: policy.ResourceVersion}}
 	patch.Status.Unhealthy = unhealthy
 	body, err := json.Marshal(patch)
 	if err != nil {
-		return answers.Of(fmt.Errorf("writing a policy's status: %w", err))
+		return nil, answers.Of(fmt.Errorf("writing a policy's status: %w", err))
 	}
 	changed := &v1alpha1.EvictionPolicy{ObjectMeta: metav1.ObjectMeta{Namespace: policy.Namespace, Name: policy.Name}}
-	return answers.Of(w.Client.Status().Patch(ctx, changed, client.RawPatch(types.MergePatchType, body), client.FieldOwner(fieldManager)))
+	return changed, answers.Of(w.Client.Status().Patch(ctx, changed, client.RawPatch(types.MergePatchType, body), client.FieldOwner(fieldManager)))
 }
 
 // retainPatch keeps a PersistentVolume when its claim goes.

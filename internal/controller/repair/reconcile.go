@@ -25,15 +25,15 @@ const (
 )
 
 func (r *reconciler) reconcile(ctx context.Context, key reconcile.Request) (reconcile.Result, error) {
-	policy := &v1alpha1.EvictionPolicy{}
-	err := r.client.Get(ctx, key.NamespacedName, policy)
+	policy, err := r.Gatherer.Policies.Policy(ctx, key.NamespacedName)
 	if apierrors.IsNotFound(err) {
 		r.forget(key.NamespacedName)
 		return reconcile.Result{}, nil
 	}
 	if err != nil {
-		return reconcile.Result{}, fmt.Errorf("reading policy: %w", err)
+		return reconcile.Result{}, err
 	}
+	policy = policy.DeepCopy()
 	if !repaired(policy) {
 		r.forget(key.NamespacedName)
 		return r.write(ctx, policy, nil, 0)
@@ -109,9 +109,12 @@ func (r *reconciler) write(ctx context.Context, policy *v1alpha1.EvictionPolicy,
 	if equality.Semantic.DeepEqual(policy.Status.Unhealthy, unhealthy) {
 		return reconcile.Result{RequeueAfter: after}, nil
 	}
-	answer := r.Act.WriteUnhealthy(ctx, policy, unhealthy)
+	changed, answer := r.Act.WriteUnhealthy(ctx, policy, unhealthy)
 	switch answer.Code {
 	case answers.Accepted, answers.Gone:
+		if answer.Code == answers.Accepted {
+			r.Gatherer.Policies.Observe(changed) // nothing wakes the controller when a cache that lags behind shows what it wrote
+		}
 		return reconcile.Result{RequeueAfter: after}, nil
 	case answers.Conflict: // it is another by now
 		return reconcile.Result{RequeueAfter: pause}, nil

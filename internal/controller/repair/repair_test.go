@@ -116,6 +116,51 @@ func TestRequestsThatTheCacheLacksCount(t *testing.T) {
 	}
 }
 
+// hanging is a cache that shows the policy as it was.
+type hanging struct {
+	client.Client
+	shows *v1alpha1.EvictionPolicy
+}
+
+func (h hanging) Get(ctx context.Context, key client.ObjectKey, object client.Object, options ...client.GetOption) error {
+	if policy, ok := object.(*v1alpha1.EvictionPolicy); ok {
+		h.shows.DeepCopyInto(policy)
+		return nil
+	}
+	return h.Client.Get(ctx, key, object, options...)
+}
+
+// What this process wrote is known although the cache shows what was there before: what stands anew would be taken for what stood, and never written.
+func TestWhatWasWrittenIsKnown(t *testing.T) {
+	store := newStore(t)
+	cordoned := []v1alpha1.UnhealthyMember{{Role: "replica", ID: "db-0", Paused: "its node is cordoned"}}
+	stored := func() *v1alpha1.EvictionPolicy {
+		policy := &v1alpha1.EvictionPolicy{}
+		if err := store.Get(t.Context(), client.ObjectKey{Namespace: "shop", Name: "db"}, policy); err != nil {
+			t.Fatal(err)
+		}
+		return policy
+	}
+	r := newReconciler(t, store)
+	if _, err := r.write(t.Context(), stored(), cordoned, 0); err != nil {
+		t.Fatal(err)
+	}
+	known := policycache.New(hanging{store, stored()}, all.Kind, nil)
+	r.Gatherer.Policies = known
+	for _, unhealthy := range [][]v1alpha1.UnhealthyMember{nil, cordoned} {
+		policy, err := known.Policy(t.Context(), client.ObjectKey{Namespace: "shop", Name: "db"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := r.write(t.Context(), policy, unhealthy, 0); err != nil {
+			t.Fatal(err)
+		}
+		if got := stored().Status.Unhealthy; len(got) != len(unhealthy) {
+			t.Errorf("%+v, want %+v", got, unhealthy)
+		}
+	}
+}
+
 // newStore has a policy whose member db-0 has no pod.
 func newStore(t *testing.T) client.Client {
 	t.Helper()
