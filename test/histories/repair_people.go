@@ -6,7 +6,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"usher.sh/usher/api/v1alpha1"
 	"usher.sh/usher/internal/observe"
@@ -35,8 +34,7 @@ func (w *world) cancelRepair(by string, erase bool) {
 	}
 	w.note("%s deletes %s for %s", by, all[at].Name, all[at].Spec.Member.ID)
 	if erase {
-		w.erased[all[at].UID] = true
-		w.store.drop(replaces, client.ObjectKeyFromObject(all[at]))
+		w.erase(all[at])
 		return
 	}
 	w.store.remove(all[at])

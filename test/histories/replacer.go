@@ -30,14 +30,20 @@ func (p *person) replace() {
 			p.surely("withdraws "+name, func() {
 				if request := p.world.replacement(name); request != nil && erase {
 					p.world.note("%s takes the finalizers off %s", p.name, name)
-					p.world.erased[request.UID] = true
-					p.world.store.drop(replaces, client.ObjectKeyFromObject(request))
+					p.world.erase(request)
 				} else if request != nil {
 					p.world.store.remove(request)
 				}
 			})
 		}
 	}
+}
+
+// erase is a person who takes a request away by force, with all that it says was begun: that its member was removed for a successor is known no more.
+func (w *world) erase(request *v1alpha1.ReplacementRequest) {
+	w.erased[request.UID] = true
+	delete(w.replacing, request.Status.PodName)
+	w.store.drop(replaces, client.ObjectKeyFromObject(request))
 }
 
 // broken are the members whose disks are lost for good, and those of ReplicaSets and operators that do no work.

@@ -32,6 +32,10 @@ func TestReplacedExcuses(t *testing.T) {
 		{"another has the last copy", func(d *departure) { d.system.disks = map[string]string{"a": "the last copy"} }, false},
 		{"the successor of another has not begun", func(d *departure) { d.replacing["a"] = true }, true},
 		{"its own has not", func(d *departure) { d.replacing["b"] = true }, false},
+		{"it has not, and a person has taken its request away by force", func(d *departure) {
+			d.replacing["a"] = true
+			d.erase(&v1alpha1.ReplacementRequest{Status: v1alpha1.ReplacementRequestStatus{PodName: "a"}})
+		}, false},
 		{"two may be replaced at a time", func(d *departure) {
 			d.replacing["a"] = true
 			d.repairing = &v1alpha1.Repair{MaxInFlight: &v1alpha1.MaxInFlight{Members: new(int32(2))}}
