@@ -15,8 +15,12 @@ import (
 // that all copies are there and as many zones may fail as ever.
 const countedAfter = 2 * time.Minute
 
-// unseenMaintenance is how long a maintenance may have lasted that no look has shown. Its end conceals again what was counted as lost.
-const unseenMaintenance = 10 * time.Second
+// concealedFor is how long a process has to be gone until FoundationDB was always seen to count its copies as lost.
+const concealedFor = 90 * time.Second
+
+// longestBlind is how long no look may have shown how the data is. In more a maintenance may have begun and ended, or a process come back and gone again, and
+// either conceals anew what was counted as lost.
+const longestBlind = 10 * time.Second
 
 // holders are the processes that may hold data, in the status or gone from it a moment ago, by the key that the status has for them; and the members of which
 // no process was ever seen. The zero value has none.
@@ -25,8 +29,8 @@ type holders struct {
 	emptied   map[string]*status.Process // those in the status that are excluded and have no data
 	unseen    map[string]holder          // by the member's id
 	seen      map[string]bool            // the members of which a process was seen
-	lacking   bool                       // whether something was missing at the last look
-	looked    time.Time
+	looked    time.Time                  // when a status said last how the data is
+	unsure    bool                       // whether something was missing then, or a status since has not said it
 }
 
 type holder struct {
@@ -34,12 +38,12 @@ type holder struct {
 	gone       time.Time // since when it is not in the status; zero: it is
 }
 
-// restart has all that is gone of a zone be gone only now, also where its zone is not known; "": of all zones.
-func (h *holders) restart(zone string, now time.Time) {
+// restart has all that is gone of a zone be gone no earlier than at a time, also where its zone is not known; "": of all zones.
+func (h *holders) restart(zone string, at time.Time) {
 	for _, of := range []map[string]holder{h.processes, h.unseen} {
 		for key, one := range of {
-			if !one.gone.IsZero() && (zone == "" || one.zone == "" || one.zone == zone) {
-				one.gone = now
+			if !one.gone.IsZero() && one.gone.Before(at) && (zone == "" || one.zone == "" || one.zone == zone) {
+				one.gone = at
 				of[key] = one
 			}
 		}
@@ -47,17 +51,19 @@ func (h *holders) restart(zone string, now time.Time) {
 }
 
 // look takes in a complete status. While a zone is under maintenance FoundationDB counts what is gone there as there, so the time begins at its end; what is gone
-// of other zones it counts as ever. What is gone is known until its copies were made anew elsewhere: until then a maintenance that begins conceals it again. Where nothing is missing any more a maintenance
-// may have begun and ended since the last look.
+// of other zones it counts as ever. What is gone is known until its copies were made anew elsewhere: until then a maintenance that begins conceals it again. Where
+// nothing is missing any more, and no look has shown for a while how the data was, it may be concealed only since now.
 func (h *holders) look(v *view, members []system.Member, now time.Time) {
 	lacking := v.NotTolerant("") != ""
 	if zone := v.Cluster.MaintenanceZone; zone != "" {
 		h.restart(zone, now)
 	}
-	if h.lacking && !lacking && now.Sub(h.looked) > unseenMaintenance {
-		h.restart("", now)
+	if h.unsure && !lacking && now.Sub(h.looked) > longestBlind {
+		h.restart("", now.Add(concealedFor-countedAfter))
 	}
-	h.lacking, h.looked = lacking, now
+	if h.unsure = lacking; v.CopiesKnown() {
+		h.looked = now
+	}
 	processes := h.present(v, now)
 	for key, one := range h.processes {
 		if v.Cluster.Processes[key] != nil {

@@ -138,6 +138,34 @@ func TestAMaintenanceBetweenTwoLooks(t *testing.T) {
 	}
 }
 
+// A process comes back and goes again while the status does not say how the data is. The looks meanwhile, close to each other, have seen it neither come nor go, and
+// what it has is concealed anew.
+func TestAProcessThatIsBackForAMomentWhileTheDataIsNotKnown(t *testing.T) {
+	sim := fdbsim.New(4, 1)
+	b := newBench(t, simulated{sim}, 4, v1alpha1.FoundationDBWaits{})
+	b.observe()
+	sim.Kill("p4")
+	b.pass(sim, 5*time.Minute)
+	sim.Start("p4")
+	sim.Kill("p4")
+	blind, concealed := false, false
+	for range 300 {
+		system := b.observe().System
+		blind = blind || system["problem"] == "" && system["minReplicas"] == nil
+		if sim.Thin() == 0 {
+			t.Fatal("nothing is missing: the case is none")
+		}
+		if system["notTolerant"] == "" {
+			t.Fatalf("%d shards lack copies: %v", sim.Thin(), system)
+		}
+		concealed = concealed || system["minReplicas"] == int64(1)
+		sim.Advance(time.Second)
+	}
+	if !blind || !concealed {
+		t.Errorf("the status was without the data: %t; it concealed what is missing: %t: the case is none", blind, concealed)
+	}
+}
+
 // While a zone is under maintenance FoundationDB finds out what is lost of others as ever, and ends the maintenance then. So their members do not count as gone
 // for as long as it lasts: a manager that sees only then that they are would refuse what another one has begun the maintenance for.
 func TestMaintenanceOfAnotherZoneConcealsNothing(t *testing.T) {

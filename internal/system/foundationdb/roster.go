@@ -53,6 +53,7 @@ func (r *roster) look(v *view, now time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if v.Problem() != "" {
+		r.holders.unsure = true
 		return
 	}
 	if gap := now.Sub(r.looked); gap < 0 || gap > longestGap {

@@ -3,6 +3,7 @@ package status
 import (
 	"cmp"
 	"fmt"
+	"slices"
 
 	"usher.sh/usher/internal/text"
 )
@@ -54,6 +55,11 @@ func (s *Status) NotTolerantBeside(least, zone string) string {
 		return fmt.Sprintf("the redundancy mode is %s, and the policy asks for %s", mode, least)
 	}
 	return cmp.Or(s.dataLacks(need), s.logsLack(), s.coordinatorsLack(), s.zonesLack(need, zone))
+}
+
+// CopiesKnown reports whether the status says how many copies of the data there are.
+func (s *Status) CopiesKnown() bool {
+	return len(s.Cluster.Data.Trackers) > 0 && !slices.ContainsFunc(s.Cluster.Data.Trackers, func(t Tracker) bool { return t.State.MinReplicas == nil })
 }
 
 // dataLacks says which copies of the data are missing or not known.
