@@ -23,12 +23,15 @@ var (
 // epoch is when the random nodes live.
 var epoch = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// each calls check with n random sources, each with a seed that shows its input again (-seed N -inputs 1).
+// each calls check with n random sources, a tenth of them where tests are to be short, each with a seed that shows its input again (-seed N -inputs 1).
 func each(t *testing.T, n int, check func(t *testing.T, g gen)) {
 	t.Helper()
 	begin := *seed
 	if begin == 0 {
 		begin = rand.Uint64() >> 1
+	}
+	if testing.Short() {
+		n /= 10
 	}
 	t.Logf("%d inputs from seed %d", n, begin)
 	for i := range uint64(max(n, 1)) {
