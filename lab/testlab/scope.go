@@ -76,8 +76,22 @@ func (l *Lab) deleteNamespace(tb testing.TB, name string) {
 // after the test. It may be called more than once.
 func (l *Lab) Nodes(tb testing.TB, n int, zones ...string) []string {
 	tb.Helper()
-	list := nodes.Objects(fmt.Sprintf("%s-%s", scope(tb), unique()), n, zones...)
-	names := make([]string, n)
+	return l.createNodes(tb, nodes.Objects(fmt.Sprintf("%s-%s", scope(tb), unique()), n, zones...))
+}
+
+// NamedNodes is Nodes for names that something else goes by. The lab is to be the test's own.
+func (l *Lab) NamedNodes(tb testing.TB, names ...string) {
+	tb.Helper()
+	list := make([]*corev1.Node, len(names))
+	for i, name := range names {
+		list[i] = nodes.Object(name, "")
+	}
+	l.createNodes(tb, list)
+}
+
+func (l *Lab) createNodes(tb testing.TB, list []*corev1.Node) []string {
+	tb.Helper()
+	names := make([]string, len(list))
 	for i, node := range list {
 		names[i] = node.Name
 		node.Labels[TestLabel] = scope(tb)
