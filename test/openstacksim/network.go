@@ -215,7 +215,7 @@ func (c *Cloud) failOver(t *Thing, tick time.Duration) {
 func (c *Cloud) reschedule(t *Thing) {
 	var to *Agent
 	for _, a := range c.agents {
-		if a.Type == t.Type && a.serves() && !slices.Contains(t.Holders, a.ID) {
+		if a.Type == t.Type && a.serves() && !slices.Contains(t.Holders, a.ID) && (t.Type != agentTypes["bgp"] || !c.speaks(a)) {
 			to = a
 		}
 	}

@@ -193,6 +193,11 @@ func (c *Cloud) take(a *Agent, short, id string) (int, object) {
 	return http.StatusNoContent, nil
 }
 
+// speaks reports whether an agent has a speaker. Neutron gives it one.
+func (c *Cloud) speaks(a *Agent) bool {
+	return slices.ContainsFunc(c.things, func(t *Thing) bool { return t.Type == agentTypes["bgp"] && slices.Contains(t.Holders, a.ID) })
+}
+
 // give binds a thing to an agent. An L3 agent that does not answer keeps the caller waiting, and the binding stands already.
 func (c *Cloud) give(a *Agent, short string, t *Thing) (int, object) {
 	has := slices.Contains(t.Holders, a.ID)
@@ -203,6 +208,8 @@ func (c *Cloud) give(a *Agent, short string, t *Thing) (int, object) {
 		return http.StatusConflict, neutronError("RouterSchedulingFailed", fmt.Sprintf("Failed scheduling router %s to the L3 Agent %s.", t.ID, a.ID))
 	case short == "l3" && has:
 		return http.StatusCreated, nil
+	case short == "bgp" && c.speaks(a):
+		return http.StatusConflict, neutronError("DrAgentAssociationError", fmt.Sprintf("BgpDrAgent %s is already associated to a BGP speaker.", a.ID))
 	case has, short == "l3" && !t.HA && len(t.Holders) > 0:
 		return http.StatusConflict, neutronError("Hosted", fmt.Sprintf("%s has been already hosted by the agent %s.", t.ID, t.Holders[0]))
 	}

@@ -5,7 +5,6 @@ import (
 	"net/http"
 	"slices"
 	"testing"
-	"time"
 
 	"github.com/gophercloud/gophercloud/v2"
 )
@@ -148,7 +147,7 @@ func (s *realSite) router(t *testing.T, name string, ha bool) string {
 // scheduled waits until Neutron has given something to an agent by itself.
 func (s *realSite) scheduled(t *testing.T, short, id string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	for len(s.holders(t, short, id)) == 0 {
 		if ctx.Err() != nil {

@@ -19,7 +19,10 @@ func TestAnAgentIsEmptiedAndOpenedAgain(t *testing.T) {
 	for role, short := range shorts {
 		t.Run(role, func(t *testing.T) {
 			on(t, func(t *testing.T, s site) {
-				ids := []string{s.give(t, short, "a", "compute-1"), s.give(t, short, "b", "compute-1")}
+				ids := []string{s.give(t, short, "a", "compute-1")}
+				if short != "bgp" { // of which an agent has one speaker
+					ids = append(ids, s.give(t, short, "b", "compute-1"))
+				}
 				b := newBench(t, s, v1alpha1.OpenStack{})
 				b.role = role
 				if v := b.judge("compute-1"); !slices.Equal(reasons(v), []string{"NotEmpty"}) || !needs(v) {
@@ -63,6 +66,32 @@ func TestNeutron5ARouterWithHAFailsOver(t *testing.T) {
 		b.until("the agent is empty", func() bool { return b.turn("compute-1").Answer == eviction.Allowed })
 		holders := s.holders(t, "l3", id)
 		if len(holders) != 2 || here(holders, "compute-1") || !slices.ContainsFunc(holders, func(h string) bool { return strings.HasSuffix(h, "(active)") }) {
+			t.Errorf("it is on %v", holders)
+		}
+		b.until("it is taken back", func() bool {
+			undone, err := b.undo("compute-1")
+			return err == nil && undone.Done
+		})
+	})
+}
+
+// Neutron gives an agent one speaker. Where all others have one of their own, the host's is named with Neutron's words, and stays.
+func TestAnAgentHasOneSpeaker(t *testing.T) {
+	on(t, func(t *testing.T, s site) {
+		id := s.give(t, "bgp", "a", "compute-1")
+		s.give(t, "bgp", "b", "compute-2")
+		s.give(t, "bgp", "c", "net-1")
+		b := newBench(t, s, v1alpha1.OpenStack{})
+		b.role = "neutron-bgp-agent"
+		var v eviction.Verdict
+		b.until("it is named", func() bool {
+			v = b.turn("compute-1")
+			return slices.Contains(reasons(v), "MoveFailed")
+		})
+		if words := strings.Join(said(v), "\n"); !strings.Contains(words, "is already associated to a BGP speaker") {
+			t.Error(words)
+		}
+		if holders := s.holders(t, "bgp", id); !slices.Equal(holders, []string{"compute-1"}) {
 			t.Errorf("it is on %v", holders)
 		}
 		b.until("it is taken back", func() bool {

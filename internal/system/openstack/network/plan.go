@@ -239,7 +239,7 @@ func (l *Look) call(p *Plan, t *Thing) *Call {
 		return &call
 	case len(served) == 0:
 		return nil
-	case t.HA && l.state(t.ID, p.Agent.ID) != Standby:
+	case t.HA && !l.activeElsewhere(t.ID):
 		if len(p.Waits) > 0 || !l.alone(p, t.ID) || !l.reserve(p, t.ID) {
 			return nil
 		}
@@ -263,13 +263,10 @@ func (l *Look) alone(p *Plan, id string) bool {
 	return !slices.ContainsFunc(l.Things, func(t Thing) bool { return t.HA && t.ID != id && slices.Contains(p.Job.Moving, t.ID) })
 }
 
-func (l *Look) state(thing, agent string) string {
-	for _, h := range l.Holders[thing] {
-		if h.Agent == agent {
-			return h.State
-		}
-	}
-	return ""
+// activeElsewhere reports whether a router with HA is active on an agent that may be left with it. That the host's own is a standby does not say so: while it fails
+// over none is active.
+func (l *Look) activeElsewhere(thing string) bool {
+	return slices.ContainsFunc(l.served(thing), func(h Holder) bool { return h.State == Active })
 }
 
 // Wanted are the ids of things whose holders have to be asked for: those that are written down, and of routers with HA as many as are asked for in one look.

@@ -142,6 +142,11 @@ func TestNext(t *testing.T) {
 				network.Holder{Agent: "a-2", State: network.Standby})),
 			next: []network.Call{router("a-h")},
 		},
+		"but not while none is active": {
+			look: with(look(network.Routers, ha), hold("r", network.Holder{Agent: "a-h", State: network.Standby}, network.Holder{Agent: "a-1", State: network.Standby},
+				network.Holder{Agent: "a-2", State: network.Standby})),
+			job: moving(0, "r"),
+		},
 		"a network is given to another first": {look: look(network.Networks, lan), next: []network.Call{first("network", "n", "a-2", "a-1")}},
 		"then it is taken off": {
 			look: with(with(look(network.Networks, lan), hold("n", network.Holder{Agent: "a-2"})), func(l *network.Look) {
