@@ -5,7 +5,13 @@ package hypervisors
 import (
 	"testing"
 
+	"github.com/go-logr/logr"
+	ctrl "sigs.k8s.io/controller-runtime"
+
 	"usher.sh/usher/lab/testlab"
 )
 
-func TestMain(m *testing.M) { testlab.Main(m) }
+func TestMain(m *testing.M) {
+	ctrl.SetLogger(logr.Discard()) // a manager logs to its own file
+	testlab.Main(m)
+}

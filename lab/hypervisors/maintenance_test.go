@@ -72,7 +72,7 @@ func (r *region) awkwardServersAreNamed(t *testing.T) {
 	r.succeeds(t, "maintain", "compute-1", "--wait=false")
 	until(t, "what can leave has left", func() bool { return slices.Equal(r.on(t, "compute-1"), []string{"asleep", "broken"}) })
 	until(t, "the others are named", func() bool {
-		out, _ := r.usher(t, "why", "node/compute-1")
+		out := r.why(t, "compute-1")
 		return strings.Contains(out, asleep) && strings.Contains(out, broken) && strings.Contains(out, "openstack server resume")
 	})
 	r.act(t, asleep, "resume", "active")
@@ -114,9 +114,8 @@ func (r *region) roomForOne(t *testing.T) {
 		r.succeeds(t, "maintain", host, "--max-parallel", "2", "--wait=false")
 	}
 	until(t, "there is no room for the rest", func() bool {
-		first, _ := r.usher(t, "why", "node/compute-1")
-		second, _ := r.usher(t, "why", "node/compute-2")
-		return len(r.on(t, "compute-3")) == 3 && strings.Contains(first+second, "Nova found no valid host for it")
+		said := r.why(t, "compute-1") + r.why(t, "compute-2")
+		return len(r.on(t, "compute-3")) == 3 && strings.Contains(said, "Nova found no valid host for it")
 	})
 	r.once(t, states)
 	r.succeeds(t, "maintain", "--delete", "compute-1")

@@ -58,7 +58,7 @@ func newRegion(t *testing.T) *region {
 	t.Helper()
 	r := &region{cloud: openstack.Start(t)}
 	r.connect(t)
-	r.lab = testlab.Start(t, testlab.WithNodeGrace(10*time.Second))
+	r.lab = testlab.Start(t)
 	scheme := runtime.NewScheme()
 	must(t, clientgoscheme.AddToScheme(scheme))
 	must(t, v1alpha1.AddToScheme(scheme))
@@ -186,6 +186,18 @@ func (r *region) succeeds(t *testing.T, args ...string) string {
 	if code != 0 {
 		t.Fatalf("usher %s ended with %d:\n%s", strings.Join(args, " "), code, out)
 	}
+	return out
+}
+
+// why is what usher why says of the nova-compute of a host.
+func (r *region) why(t *testing.T, host string) string {
+	t.Helper()
+	pods, err := r.lab.Client().CoreV1().Pods(r.namespace).List(t.Context(), metav1.ListOptions{LabelSelector: "app=nova", FieldSelector: "spec.nodeName=" + host})
+	must(t, err)
+	if len(pods.Items) != 1 {
+		t.Fatalf("%d pods of nova-compute on %s", len(pods.Items), host)
+	}
+	out, _ := r.usher(t, "why", "pod/"+pods.Items[0].Name, "-n", r.namespace)
 	return out
 }
 
