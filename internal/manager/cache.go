@@ -19,10 +19,11 @@ import (
 func cacheOptions(pods *slimmer, requests requests) cache.Options {
 	shared := true
 	all := map[client.Object]cache.ByObject{
-		&corev1.Pod{}:              {Transform: pods.pod, UnsafeDisableDeepCopy: &shared},
-		&corev1.Node{}:             {Transform: slimNode, UnsafeDisableDeepCopy: &shared},
-		&corev1.Namespace{}:        {Transform: slimNamespace},
-		&v1alpha1.EvictionPolicy{}: {Transform: slimPolicy},
+		&corev1.Pod{}:                  {Transform: pods.pod, UnsafeDisableDeepCopy: &shared},
+		&corev1.Node{}:                 {Transform: slimNode, UnsafeDisableDeepCopy: &shared},
+		&corev1.Namespace{}:            {Transform: slimNamespace},
+		&v1alpha1.EvictionPolicy{}:     {Transform: slimPolicy},
+		&v1alpha1.ReplacementRequest{}: {Transform: slimReplacement},
 	}
 	if requests.served { // of a kind that is not served the cache cannot say whether it has namespaces
 		all[&api.EvictionRequest{}] = cache.ByObject{Transform: slimRequest}

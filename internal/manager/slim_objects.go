@@ -7,6 +7,7 @@ import (
 	"usher.sh/usher/api/v1alpha1"
 	"usher.sh/usher/internal/evictionrequest"
 	"usher.sh/usher/internal/policycache"
+	"usher.sh/usher/internal/replacement"
 )
 
 // Of the objects that tenants write beside pods the metadata is bounded here: the apiserver takes a megabyte of it. What they say is
@@ -48,6 +49,14 @@ func slimRequest(object any) (any, error) {
 		slim.Annotations = map[string]string{evictionrequest.LastRequestTimeAnnotation: policycache.Short(asked)}
 	}
 	return slim, nil
+}
+
+func slimReplacement(object any) (any, error) {
+	request, ok := object.(*v1alpha1.ReplacementRequest)
+	if !ok {
+		return object, nil
+	}
+	return replacement.Slim(request), nil
 }
 
 // slimEviction keeps the labels and owners, which Usher's controller writes and bounds.

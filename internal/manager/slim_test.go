@@ -286,7 +286,17 @@ func largeMeta(i int) metav1.ObjectMeta {
 	return meta
 }
 
-// TestLargeObjectsAreBounded: what a tenant writes on eviction requests and policies, and makes Usher write on evictions, does not fill
+// transformed is what the cache keeps of a ReplacementRequest.
+func transformed(object any) (any, error) {
+	for kind, by := range cacheOptions(&slimmer{}, requests{}).ByObject {
+		if _, is := kind.(*v1alpha1.ReplacementRequest); is && by.Transform != nil {
+			return by.Transform(object)
+		}
+	}
+	return object, nil
+}
+
+// TestLargeObjectsAreBounded: what a tenant writes on eviction requests, policies and replacement requests, and makes Usher write on evictions, does not fill
 // the memory.
 func TestLargeObjectsAreBounded(t *testing.T) {
 	cases := []struct {
@@ -309,6 +319,15 @@ func TestLargeObjectsAreBounded(t *testing.T) {
 		}},
 		{"a policy", 24 << 10, func(i int) any { return &v1alpha1.EvictionPolicy{ObjectMeta: largeMeta(i)} }, slimPolicy, func(o any) bool {
 			return !slices.Contains(o.(*v1alpha1.EvictionPolicy).Finalizers, v1alpha1.UndoFinalizer)
+		}},
+		{"a replacement", 8 << 10, func(i int) any {
+			meta := largeMeta(i)
+			meta.Finalizers = append(meta.Finalizers, v1alpha1.ReplacementFinalizer)
+			meta.Labels[v1alpha1.MaintainedNodeLabel] = "n"
+			return &v1alpha1.ReplacementRequest{ObjectMeta: meta}
+		}, transformed, func(o any) bool {
+			q := o.(*v1alpha1.ReplacementRequest)
+			return q.Labels[v1alpha1.MaintainedNodeLabel] != "n" || !slices.Contains(q.Finalizers, v1alpha1.ReplacementFinalizer)
 		}},
 	}
 	for _, c := range cases {

@@ -29,8 +29,9 @@ type knowledge struct {
 const (
 	// mostKnown is how many requests are remembered; beyond, they are looked at and read more often.
 	mostKnown = 1000
-	// mostLooks is the same of looks, which have pods and sets.
+	// mostLooks is the same of looks, which have pods and sets, of mostLook bytes each.
 	mostLooks = 100
+	mostLook  = 128 << 10
 )
 
 func (k *knowledge) looked(request types.UID, at time.Time) {
@@ -42,14 +43,33 @@ func (k *knowledge) looked(request types.UID, at time.Time) {
 	k.at[request] = at
 }
 
-// hold keeps a look for the next one.
+// hold keeps a look for the next one. A large one would take the memory of others, and what it has is read again.
 func (k *knowledge) hold(l *look) {
+	if l.size() > mostLook {
+		return
+	}
+	kept := *l
+	kept.request = replacement.Slim(l.request)
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.looks == nil || len(k.looks) >= mostLooks {
 		k.looks = map[types.UID]*look{}
 	}
-	k.looks[l.request.UID] = l
+	k.looks[l.request.UID] = &kept
+}
+
+// size is how many bytes a look has of what its owner may have made large.
+func (l *look) size() int {
+	total := 0
+	for _, pod := range []*corev1.Pod{l.pod, l.made} {
+		if pod != nil {
+			total += pod.Size()
+		}
+	}
+	if l.template != nil {
+		total += l.template.Size()
+	}
+	return total
 }
 
 // held returns the look that was kept for a request, once; nil: there is none.
@@ -74,7 +94,7 @@ func (k *knowledge) note(request *v1alpha1.ReplacementRequest) {
 	if k.versions == nil || len(k.versions) >= mostKnown {
 		k.versions = map[types.UID]*v1alpha1.ReplacementRequest{}
 	}
-	k.versions[request.UID] = request
+	k.versions[request.UID] = replacement.Slim(request)
 }
 
 // latest returns what is known of a request that the cache has, which must not be changed. Once the cache has that too, it is forgotten.

@@ -1,6 +1,7 @@
 package replacement
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -146,5 +147,44 @@ func TestLatestRequest(t *testing.T) {
 				t.Errorf("%s, want what the cache has by then, and nothing kept", got)
 			}
 		})
+	}
+}
+
+// What is remembered of requests beside the cache is bounded as that is.
+func TestLargeRequestsAreNotRemembered(t *testing.T) {
+	large := &v1alpha1.ReplacementRequest{ObjectMeta: metav1.ObjectMeta{
+		UID: "q", ResourceVersion: "11", Finalizers: []string{"example.com/held", v1alpha1.ReplacementFinalizer},
+		Labels: map[string]string{"large": "x"}, Annotations: map[string]string{"large": "x"}, ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "x"}},
+	}}
+	var k knowledge
+	k.note(large)
+	got := k.latest(&v1alpha1.ReplacementRequest{ObjectMeta: metav1.ObjectMeta{UID: "q", ResourceVersion: "10"}})
+	if len(got.Labels)+len(got.Annotations)+len(got.ManagedFields) > 0 || len(got.Finalizers) != 2 {
+		t.Errorf("%+v", got.ObjectMeta)
+	}
+}
+
+// A look is kept for the next one where little is kept with it: what its owner has made large is read again.
+func TestLargeLooksAreNotKept(t *testing.T) {
+	large := map[string]string{"large": strings.Repeat("x", mostLook)}
+	for name, c := range map[string]struct {
+		change func(*look)
+		kept   bool
+	}{
+		"a small one":        {func(*look) {}, true},
+		"without a pod":      {func(l *look) { l.pod, l.made, l.template = nil, nil, nil }, true},
+		"of a large pod":     {func(l *look) { l.pod.Annotations = large }, false},
+		"of a large set":     {func(l *look) { l.made.Annotations = large }, false},
+		"of a large spec":    {func(l *look) { l.template.Subdomain = large["large"] }, false},
+		"of a large request": {func(l *look) { l.request.Annotations = large }, true},
+	} {
+		l := &look{request: &v1alpha1.ReplacementRequest{}, pod: &corev1.Pod{}, made: &corev1.Pod{}, template: &corev1.PodSpec{}}
+		c.change(l)
+		var k knowledge
+		k.hold(l)
+		got := k.held("")
+		if (got != nil) != c.kept || got != nil && len(got.request.Annotations) > 0 {
+			t.Errorf("%s: %+v, want it kept %t", name, got, c.kept)
+		}
 	}
 }
