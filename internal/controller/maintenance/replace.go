@@ -90,41 +90,108 @@ func (r *reconciler) replaceIn(ctx context.Context, namespace string, volumes []
 	if err != nil || len(policies) == 0 {
 		return err
 	}
-	var sets appsv1.StatefulSetList
-	if err := r.live.List(ctx, &sets, client.InNamespace(namespace)); err != nil {
+	u := &users{volumes: volumes, made: make([]*corev1.Pod, len(volumes)), bound: map[int]bool{}}
+	err = observe.EachPage(ctx, r.live, &appsv1.StatefulSetList{}, u.addSets, client.InNamespace(namespace))
+	if err != nil {
 		return fmt.Errorf("listing StatefulSets: %w", err)
 	}
-	var standing v1alpha1.ReplacementRequestList
-	if err := r.live.List(ctx, &standing, client.InNamespace(namespace)); err != nil {
-		return fmt.Errorf("listing requests: %w", err)
-	}
-	var pods corev1.PodList
-	if err := r.live.List(ctx, &pods, client.InNamespace(namespace)); err != nil {
-		return fmt.Errorf("listing pods: %w", err)
+	standing, err := r.requests(ctx, client.InNamespace(namespace))
+	if err != nil {
+		return err
 	}
 	var failed []error
-	for i := range volumes {
-		users := usersOf(&volumes[i], pods.Items, sets.Items)
-		if wanted.Gone {
-			users = slices.DeleteFunc(users, func(pod *corev1.Pod) bool { return pod.Spec.NodeName != "" })
+	request := func(volume int, pod *corev1.Pod) {
+		if wanted.Gone && pod.Spec.NodeName != "" {
+			return
 		}
-		if len(users) == 0 {
-			continue
+		bound, err := r.boundOnce(ctx, u, volume)
+		if bound {
+			err = r.requestFor(ctx, policies, pod, standing, wanted)
 		}
-		bound, err := r.bound(ctx, &volumes[i])
 		failed = append(failed, err)
-		for _, pod := range users {
-			if bound {
-				failed = append(failed, r.requestFor(ctx, policies, pod, standing.Items, wanted))
-			}
+	}
+	err = observe.EachPage(ctx, r.live, &corev1.PodList{}, func(pods *corev1.PodList) bool { return u.eachUser(pods, request) }, client.InNamespace(namespace))
+	if err != nil {
+		return fmt.Errorf("listing pods: %w", err)
+	}
+	for i, pod := range u.made { // those that are not there
+		if pod != nil {
+			request(i, pod)
 		}
 	}
 	return errors.Join(failed...)
 }
 
+// requests are those that the apiserver has.
+func (r *reconciler) requests(ctx context.Context, options ...client.ListOption) (all []*v1alpha1.ReplacementRequest, err error) {
+	err = observe.EachPage(ctx, r.live, &v1alpha1.ReplacementRequestList{}, func(page *v1alpha1.ReplacementRequestList) bool {
+		for i := range page.Items {
+			all = append(all, replacement.Slim(&page.Items[i]))
+		}
+		return true
+	}, options...)
+	if err != nil {
+		return nil, fmt.Errorf("listing requests: %w", err)
+	}
+	return all, nil
+}
+
+// users are the pods that use the claims of volumes: those that are there, an operator's as well, or those that StatefulSets make.
+type users struct {
+	volumes []corev1.PersistentVolume
+	made    []*corev1.Pod // by a set, for each volume; nil: none is, or it is there
+	bound   map[int]bool  // whether a volume is bound to its claim, where that was read
+}
+
+func (u *users) addSets(page *appsv1.StatefulSetList) (more bool) {
+	for i := range page.Items {
+		for v := range u.volumes {
+			if ordinal, is := ordinalOf(&page.Items[i], u.volumes[v].Spec.ClaimRef.Name); is {
+				u.made[v] = observe.MadePod(&page.Items[i], ordinal)
+			}
+		}
+	}
+	return true
+}
+
+// eachUser calls each with the pods of a page that use a volume.
+func (u *users) eachUser(page *corev1.PodList, each func(volume int, pod *corev1.Pod)) (more bool) {
+	for i := range page.Items {
+		pod := &page.Items[i]
+		for v := range u.volumes {
+			made := u.made[v] != nil && u.made[v].Name == pod.Name
+			if made {
+				u.made[v] = nil
+			}
+			if made || mounts(pod, u.volumes[v].Spec.ClaimRef.Name) {
+				each(v, pod)
+			}
+		}
+	}
+	return true
+}
+
+func mounts(pod *corev1.Pod, claim string) bool {
+	return slices.ContainsFunc(pod.Spec.Volumes, func(v corev1.Volume) bool {
+		return v.PersistentVolumeClaim != nil && v.PersistentVolumeClaim.ClaimName == claim
+	})
+}
+
+// boundOnce reports whether a volume is bound to its claim, and reads that once.
+func (r *reconciler) boundOnce(ctx context.Context, u *users, volume int) (bool, error) {
+	if bound, read := u.bound[volume]; read {
+		return bound, nil
+	}
+	bound, err := r.bound(ctx, &u.volumes[volume])
+	if err == nil {
+		u.bound[volume] = bound
+	}
+	return bound, err
+}
+
 // requestFor makes a request for the member that a pod is, if any.
 func (r *reconciler) requestFor(
-	ctx context.Context, policies []*v1alpha1.EvictionPolicy, pod *corev1.Pod, standing []v1alpha1.ReplacementRequest, wanted maintenance.Replacement,
+	ctx context.Context, policies []*v1alpha1.EvictionPolicy, pod *corev1.Pod, standing []*v1alpha1.ReplacementRequest, wanted maintenance.Replacement,
 ) error {
 	for _, policy := range policies {
 		if member, is := r.memberOf(policy, pod); is {
@@ -143,30 +210,6 @@ func (r *reconciler) providing(ctx context.Context, namespace string) ([]*v1alph
 	return slices.DeleteFunc(policies, func(p *v1alpha1.EvictionPolicy) bool {
 		return p.DeletionTimestamp != nil || !slices.ContainsFunc(p.Spec.Members, func(m v1alpha1.MemberSelector) bool { return m.Provider != nil })
 	}), nil
-}
-
-// usersOf returns the pods that use a volume's claim: those that are there, an operator's as well, or the one that a StatefulSet makes.
-func usersOf(volume *corev1.PersistentVolume, pods []corev1.Pod, sets []appsv1.StatefulSet) []*corev1.Pod {
-	claim := volume.Spec.ClaimRef.Name
-	var made *corev1.Pod
-	for i := range sets {
-		if ordinal, is := ordinalOf(&sets[i], claim); is {
-			made = observe.MadePod(&sets[i], ordinal)
-		}
-	}
-	var users []*corev1.Pod
-	for i := range pods {
-		mounts := func(v corev1.Volume) bool {
-			return v.PersistentVolumeClaim != nil && v.PersistentVolumeClaim.ClaimName == claim
-		}
-		if made != nil && pods[i].Name == made.Name || slices.ContainsFunc(pods[i].Spec.Volumes, mounts) {
-			users = append(users, &pods[i])
-		}
-	}
-	if made != nil && !slices.ContainsFunc(users, func(p *corev1.Pod) bool { return p.Name == made.Name }) {
-		users = append(users, made)
-	}
-	return users
 }
 
 // bound reports whether a volume is bound to its claim, and the claim to it.
@@ -207,9 +250,9 @@ func (r *reconciler) memberOf(policy *v1alpha1.EvictionPolicy, pod *corev1.Pod) 
 
 // request makes one request, unless another stands for the member: that one replaces it.
 func (r *reconciler) request(
-	ctx context.Context, policy *v1alpha1.EvictionPolicy, member v1alpha1.ReplacementMember, standing []v1alpha1.ReplacementRequest, wanted maintenance.Replacement,
+	ctx context.Context, policy *v1alpha1.EvictionPolicy, member v1alpha1.ReplacementMember, standing []*v1alpha1.ReplacementRequest, wanted maintenance.Replacement,
 ) error {
-	if slices.ContainsFunc(standing, func(q v1alpha1.ReplacementRequest) bool {
+	if slices.ContainsFunc(standing, func(q *v1alpha1.ReplacementRequest) bool {
 		return q.Spec.Source.Name == policy.Name && q.Spec.Member == member && !q.Status.Over() && q.DeletionTimestamp == nil
 	}) {
 		return nil
@@ -225,13 +268,13 @@ func (r *reconciler) request(
 // withdrawRequests takes back the requests that were made for members with data on a node, which is not deleted after all. What has been removed
 // of a member is replaced all the same. They are read anew: one that was just made may not be in the cache yet.
 func (r *reconciler) withdrawRequests(ctx context.Context, node types.UID) error {
-	var all v1alpha1.ReplacementRequestList
-	if err := r.live.List(ctx, &all, client.MatchingLabels{v1alpha1.MaintainedNodeLabel: string(node)}); err != nil {
-		return fmt.Errorf("listing requests: %w", err)
+	all, err := r.requests(ctx, client.MatchingLabels{v1alpha1.MaintainedNodeLabel: string(node)})
+	if err != nil {
+		return err
 	}
 	var failed []error
-	for i := range all.Items {
-		failed = append(failed, r.withdraw(ctx, &all.Items[i]))
+	for _, q := range all {
+		failed = append(failed, r.withdraw(ctx, q))
 	}
 	return errors.Join(failed...)
 }

@@ -3,6 +3,7 @@ package maintenance
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"slices"
 	"strings"
@@ -25,6 +26,7 @@ import (
 	"usher.sh/usher/internal/answers"
 	"usher.sh/usher/internal/drain"
 	"usher.sh/usher/internal/maintenance"
+	"usher.sh/usher/internal/observe"
 	"usher.sh/usher/internal/policycache"
 	"usher.sh/usher/internal/snapshot"
 	"usher.sh/usher/internal/system"
@@ -107,6 +109,37 @@ func deployed(namespace string, change ...func(*v1alpha1.EvictionPolicy, *appsv1
 		c(policy, set)
 	}
 	return []client.Object{policy, set}
+}
+
+// What tenants write is read in pages: each pod, set and request may be as large as the apiserver takes it.
+func TestNamespacesAreReadInPages(t *testing.T) {
+	whole := map[string]bool{}
+	pages := interceptor.Funcs{List: func(ctx context.Context, under client.WithWatch, list client.ObjectList, options ...client.ListOption) error {
+		asked := client.ListOptions{}
+		for _, o := range options {
+			o.ApplyToList(&asked)
+		}
+		if asked.Limit == 0 || asked.Limit > observe.AtOnce {
+			whole[fmt.Sprintf("%T", list)] = true
+		}
+		return under.List(ctx, list, options...)
+	}}
+	s := newSite(t, interceptor.Funcs{}, append(deployed("shop"), volume("shop", "data-db-2", "n1")...)...)
+	s.r.live = interceptor.NewClient(s.Client.(client.WithWatch), pages)
+	if err := s.replaced(t); err != nil {
+		t.Fatal(err)
+	}
+	if got := s.requests(t); len(got) != 1 {
+		t.Errorf("%v", got)
+	}
+	if err := s.r.withdrawRequests(t.Context(), "uid-n1"); err != nil {
+		t.Fatal(err)
+	}
+	for _, list := range []client.ObjectList{&corev1.PodList{}, &appsv1.StatefulSetList{}, &v1alpha1.ReplacementRequestList{}} {
+		if whole[fmt.Sprintf("%T", list)] {
+			t.Errorf("%T is asked for whole", list)
+		}
+	}
 }
 
 // volume is on a node, and bound to a claim of this name.

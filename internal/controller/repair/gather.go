@@ -57,18 +57,34 @@ func (r *reconciler) gather(ctx context.Context, policy *v1alpha1.EvictionPolicy
 	return in, err
 }
 
-// requestsBy are those of the policy that a reader has.
-func requestsBy(ctx context.Context, reader client.Reader, policy *v1alpha1.EvictionPolicy) ([]v1alpha1.ReplacementRequest, error) {
+// cachedRequests are those of the policy that the cache has.
+func (r *reconciler) cachedRequests(ctx context.Context, policy *v1alpha1.EvictionPolicy) ([]v1alpha1.ReplacementRequest, error) {
 	var list v1alpha1.ReplacementRequestList
-	if err := reader.List(ctx, &list, client.InNamespace(policy.Namespace), client.UnsafeDisableDeepCopy); err != nil {
+	if err := r.client.List(ctx, &list, client.InNamespace(policy.Namespace), client.UnsafeDisableDeepCopy); err != nil {
 		return nil, fmt.Errorf("listing requests: %w", err)
 	}
 	return slices.DeleteFunc(list.Items, func(q v1alpha1.ReplacementRequest) bool { return q.Spec.Source.Name != policy.Name }), nil
 }
 
+// freshRequests are those of the policy that the apiserver has.
+func (r *reconciler) freshRequests(ctx context.Context, policy *v1alpha1.EvictionPolicy) (all []v1alpha1.ReplacementRequest, err error) {
+	err = observe.EachPage(ctx, r.live, &v1alpha1.ReplacementRequestList{}, func(page *v1alpha1.ReplacementRequestList) bool {
+		for i := range page.Items {
+			if q := &page.Items[i]; q.Spec.Source.Name == policy.Name {
+				all = append(all, *replacement.Slim(q))
+			}
+		}
+		return true
+	}, client.InNamespace(policy.Namespace))
+	if err != nil {
+		return nil, fmt.Errorf("listing requests: %w", err)
+	}
+	return all, nil
+}
+
 // requests are those of the policy, by the cache. Of those that are written down and that it does not have it is asked whether they are there.
 func (r *reconciler) requests(ctx context.Context, policy *v1alpha1.EvictionPolicy) ([]v1alpha1.ReplacementRequest, error) {
-	all, err := requestsBy(ctx, r.client, policy)
+	all, err := r.cachedRequests(ctx, policy)
 	if err != nil {
 		return nil, err
 	}

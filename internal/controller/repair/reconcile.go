@@ -82,7 +82,7 @@ func (r *reconciler) anew(ctx context.Context, policy *v1alpha1.EvictionPolicy) 
 	if err != nil {
 		return nil, err
 	}
-	in.Requests, err = requestsBy(ctx, r.live, policy)
+	in.Requests, err = r.freshRequests(ctx, policy)
 	return &in, err
 }
 

@@ -2,6 +2,7 @@ package repair
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"testing"
 	"time"
@@ -17,6 +18,7 @@ import (
 
 	"usher.sh/usher/api/v1alpha1"
 	"usher.sh/usher/internal/act"
+	"usher.sh/usher/internal/observe"
 	"usher.sh/usher/internal/policycache"
 	"usher.sh/usher/internal/replacement"
 	"usher.sh/usher/internal/system/all"
@@ -113,6 +115,33 @@ func TestRequestsThatTheCacheLacksCount(t *testing.T) {
 				t.Errorf("%d requests, want %d; %v", len(all.Items), test.want, err)
 			}
 		})
+	}
+}
+
+// pages is an apiserver of which no list of what tenants write may be asked for whole.
+type pages struct{ client.Client }
+
+func (p pages) List(ctx context.Context, list client.ObjectList, options ...client.ListOption) error {
+	asked := client.ListOptions{}
+	for _, o := range options {
+		o.ApplyToList(&asked)
+	}
+	if asked.Limit == 0 || asked.Limit > observe.AtOnce {
+		return fmt.Errorf("%T is asked for whole", list)
+	}
+	return p.Client.List(ctx, list, options...)
+}
+
+// Requests are read past the cache in pages: each may be as large as the apiserver takes it.
+func TestRequestsAreReadInPages(t *testing.T) {
+	r := newReconciler(t, newStore(t))
+	r.live = pages{r.live.(client.Client)}
+	policy, err := r.Gatherer.Policies.Policy(t.Context(), client.ObjectKey{Namespace: "shop", Name: "db"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.anew(t.Context(), policy.DeepCopy()); err != nil {
+		t.Error(err)
 	}
 }
 

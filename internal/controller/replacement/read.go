@@ -63,9 +63,24 @@ func (r *reconciler) named(ctx context.Context, l *look) (string, error) {
 	case pod != nil:
 		return pod.Name, nil
 	}
-	is := r.isMember(l)
-	var sets appsv1.StatefulSetList
-	err := r.live.List(ctx, &sets, client.InNamespace(l.request.Namespace))
+	return r.madeIn(ctx, l)
+}
+
+// madeIn returns the name of the pod of the namespace's StatefulSets that would be the member, "" if none would.
+func (r *reconciler) madeIn(ctx context.Context, l *look) (name string, err error) {
+	is, left := r.isMember(l), mostSets
+	err = observe.EachPage(ctx, r.live, &appsv1.StatefulSetList{}, func(sets *appsv1.StatefulSetList) bool {
+		for i := range sets.Items {
+			if name = madeBy(&sets.Items[i], is); name != "" {
+				return false
+			}
+		}
+		left -= len(sets.Items)
+		if left <= 0 && sets.Continue != "" {
+			l.lacks(replacement.Unread("the StatefulSets of namespace "+l.request.Namespace, fmt.Sprintf("there are more than %d", mostSets), "wait until the member has a pod once; or delete sets that are not needed"))
+		}
+		return left > 0
+	}, client.InNamespace(l.request.Namespace))
 	switch {
 	case apierrors.IsForbidden(err):
 		l.lacks(replacement.Unread("the StatefulSets of namespace "+l.request.Namespace, err.Error(), bringRights))
@@ -73,16 +88,15 @@ func (r *reconciler) named(ctx context.Context, l *look) (string, error) {
 	case err != nil:
 		return "", fmt.Errorf("listing StatefulSets: %w", err)
 	}
-	for i := range sets.Items {
-		if name := madeBy(&sets.Items[i], is); name != "" {
-			return name, nil
-		}
-	}
-	return "", nil
+	return name, nil
 }
 
-// mostOrdinals is how many pods of one set are looked at.
-const mostOrdinals = 1000
+const (
+	// mostOrdinals is how many pods of one set are looked at.
+	mostOrdinals = 1000
+	// mostSets is how many sets of a namespace are.
+	mostSets = 1000
+)
 
 // madeBy returns the name of the pod of a set that would be the member, "" if none would.
 func madeBy(set *appsv1.StatefulSet, is func(*snapshot.Pod) bool) string {
