@@ -27,7 +27,11 @@ func (o *replaceOptions) follow(ctx context.Context, objects dynamic.Interface, 
 			return true
 		}
 		f.show(now)
-		return now.Status.Step == v1alpha1.ReplacementComplete
+		if !now.Status.Over() {
+			return false
+		}
+		code = f.over(now)
+		return true
 	})
 	f.end()
 	if err == nil {
@@ -125,6 +129,21 @@ func keptVolumes(q *v1alpha1.ReplacementRequest) string {
 		return ""
 	}
 	return "; its former volumes, unless the policy has them deleted: " + text.List(names, 5)
+}
+
+// over says why a request has ended that was not deleted, and returns the exit code: nothing more is done for it, whether the object goes or stays.
+func (f *replacementFollower) over(q *v1alpha1.ReplacementRequest) int {
+	if q.Status.Step == v1alpha1.ReplacementComplete {
+		return exitDone
+	}
+	if q.DeletionTimestamp == nil {
+		why := "see its status"
+		if ready := meta.FindStatusCondition(q.Status.Conditions, v1alpha1.ConditionReady); ready != nil {
+			why = text.Line(ready.Message)
+		}
+		fmt.Fprintf(f.options.Out, "it was not deleted, and ended: %s. To have the member replaced all the same, type the command again\n", why)
+	}
+	return exitBlocked
 }
 
 // gone says what the end of a request means, and returns the exit code.

@@ -2,10 +2,12 @@ package cli
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
@@ -187,6 +189,42 @@ func TestReplaceWarnsOfAMemberThatStays(t *testing.T) {
 		if got := strings.HasPrefix(out.String(), "warning: pod db-0 is Ready"); got != test.want {
 			t.Errorf("%s: %q", name, out.String())
 		}
+	}
+}
+
+// Following ends once nothing more is done for a request, whether the object goes or stays.
+func TestFollowingAReplacementEnds(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(*v1alpha1.ReplacementRequest)
+		code   int
+		said   string
+	}{
+		"it is complete": {func(q *v1alpha1.ReplacementRequest) { q.Status.Step = v1alpha1.ReplacementComplete }, exitDone, "member db-2 is replaced"},
+		"repair had no reason any more": {func(q *v1alpha1.ReplacementRequest) {
+			q.Status.Step = v1alpha1.ReplacementCancelled
+			q.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionReady, Status: metav1.ConditionFalse, Message: "what was wrong does not stand any more; nothing was removed"}}
+		}, exitBlocked, "it was not deleted, and ended: what was wrong does not stand any more; nothing was removed. To have the member replaced all the same, type the command again\n"},
+		"it was deleted, and another finalizer keeps it": {func(q *v1alpha1.ReplacementRequest) {
+			q.Status.Step, q.DeletionTimestamp = v1alpha1.ReplacementCancelled, &metav1.Time{Time: time.Unix(0, 0)}
+		}, exitBlocked, "member db-2: the replacement is cancelled, and nothing was removed\n"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			q := waitingFor()
+			c.change(q)
+			object, err := runtime.DefaultUnstructuredConverter.ToUnstructured(q)
+			if err != nil {
+				t.Fatal(err)
+			}
+			objects := fake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), map[schema.GroupVersionResource]string{observe.ReplacementResource: "ReplacementRequestList"},
+				&unstructured.Unstructured{Object: object})
+			ctx, stop := context.WithTimeout(t.Context(), 5*time.Second)
+			defer stop()
+			var out bytes.Buffer
+			o := &replaceOptions{IOStreams: genericiooptions.IOStreams{Out: &out, ErrOut: &out}, namespace: "shop", member: "db-2"}
+			if code := settle(o.follow(ctx, objects, q), &out); code != c.code || !strings.Contains(out.String(), c.said) {
+				t.Errorf("exit code %d, want %d; %s", code, c.code, out.String())
+			}
+		})
 	}
 }
 

@@ -20,6 +20,7 @@ import (
 	"usher.sh/usher/internal/eviction"
 	"usher.sh/usher/internal/evictionrequest/targets"
 	"usher.sh/usher/internal/memberset"
+	"usher.sh/usher/internal/observe"
 	"usher.sh/usher/internal/policycache"
 	"usher.sh/usher/internal/replacement"
 	"usher.sh/usher/internal/snapshot"
@@ -256,16 +257,16 @@ func (r *reconciler) file(ctx context.Context, l *look) error {
 }
 
 func (r *reconciler) requests(ctx context.Context, l *look) error {
-	var requests v1alpha1.ReplacementRequestList
-	if err := r.live.List(ctx, &requests, client.InNamespace(l.set.Namespace)); err != nil {
-		return fmt.Errorf("listing ReplacementRequests: %w", err)
-	}
-	for i := range requests.Items {
-		q := &requests.Items[i]
-		if q.Spec.Source.Name != l.set.Name {
-			continue
+	err := observe.EachPage(ctx, r.live, &v1alpha1.ReplacementRequestList{}, func(page *v1alpha1.ReplacementRequestList) bool {
+		for i := range page.Items {
+			if q := &page.Items[i]; q.Spec.Source.Name == l.set.Name {
+				l.in.Requests = append(l.in.Requests, memberset.RequestOf(q, replacement.ProgressOf(&q.Status).Phase == replacement.Removing))
+			}
 		}
-		l.in.Requests = append(l.in.Requests, memberset.RequestOf(q, replacement.ProgressOf(&q.Status).Phase == replacement.Removing))
+		return true
+	}, client.InNamespace(l.set.Namespace))
+	if err != nil {
+		return fmt.Errorf("listing ReplacementRequests: %w", err)
 	}
 	return nil
 }
