@@ -185,6 +185,9 @@ func (s *stepping) unbound() []string {
 func (s *stepping) producible() {
 	switch s.Set.Makes {
 	case Yes:
+		if s.Set.After != "" {
+			s.block(afterAnother(&s.Set, s.Member.PodName, s.Namespace, s.Progress.Phase == Joining))
+		}
 	case No:
 		s.block(noSet(s.Set.Name, s.Member.PodName))
 	case Unknown:

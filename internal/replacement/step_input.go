@@ -66,6 +66,8 @@ type Set struct {
 	Name string
 	// Makes: it exists, is not being deleted, and its replicas cover the member's ordinal.
 	Makes Tristate
+	// After is the first pod before the member's, where it makes them in order, that is not Ready: until that is it makes none after it. "": there is none.
+	After string
 }
 
 // Delegated is how another controller is asked for a successor.

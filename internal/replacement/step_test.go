@@ -108,6 +108,7 @@ func TestStep(t *testing.T) {
 	since := func(ago time.Duration) func(*StepInput) { return func(in *StepInput) { in.StepTime = noon.Add(-ago) } }
 	unfounded := func(in *StepInput) { in.Unfounded = "it is well" }
 	writes0 := func(phase Phase) Action { return Action{Kind: Write, Progress: Progress{Phase: phase}} }
+	after := func(in *StepInput) { in.Set.After = "db-a" }
 	back := Action{Kind: Write}
 	begins := writes(Removing)
 	begins.Progress.PodUID = "" // of a pod that is on no node
@@ -132,6 +133,8 @@ func TestStep(t *testing.T) {
 		"cancelled":                              {in: lost(cancelled), actions: []Action{{Kind: Write, Progress: Progress{Phase: Cancelled}}}},
 		"a rule does not pass":                   {in: lost(ruledOut), blockers: []Reason{"NoQuorum"}},
 		"the set does not make it":               {in: lost(func(in *StepInput) { in.Set.Makes = No }), blockers: []Reason{StatefulSetMissing}},
+		"an earlier pod is not Ready":            {in: lost(after), blockers: []Reason{EarlierPodNotReady}},
+		"… once it was written down what goes":   {in: removing(after), actions: []Action{back}, blockers: []Reason{EarlierPodNotReady}},
 		"the set is not known":                   {in: lost(func(in *StepInput) { in.Set.Makes = Unknown }), blockers: []Reason{StatefulSetMissing}},
 		"it runs":                                {in: lost(on(n1Alive)), blockers: []Reason{PredecessorRuns}},
 		"it is being evicted":                    {in: lost(on(n1Alive), func(in *StepInput) { in.Pod.Terminating = true }), blockers: []Reason{PredecessorLeaving}},
@@ -222,6 +225,7 @@ func TestStep(t *testing.T) {
 		"the successor is there":                 {in: removing(noClaim, on(n2Alive)), actions: []Action{writes(Joining)}},
 		"a pod without claims goes":              {in: removing(noClaims, func(in *StepInput) { in.Pod.Node = n1Off }), actions: []Action{deletesPod}},
 		"the set has made no pod":                {in: joining(noPod), blockers: []Reason{SuccessorMissing}},
+		"… since an earlier one is not Ready":    {in: joining(noPod, after), blockers: []Reason{EarlierPodNotReady, SuccessorMissing}},
 		"the set makes none any more":            {in: joining(noPod, func(in *StepInput) { in.Set.Makes = No }), blockers: []Reason{StatefulSetMissing, SuccessorMissing}},
 		"the successor finds no node":            {in: joining(func(in *StepInput) { in.Pod.Node = Node{} }), blockers: []Reason{SuccessorUnscheduled}},
 		"the successor is on the same node":      {in: joining(on(n1Alive)), blockers: []Reason{SuccessorOnSameNode}},

@@ -25,6 +25,7 @@ const (
 
 	AnotherIsReplaced    Reason = "AnotherIsReplaced" // this one is, for another request; of rules the same
 	StatefulSetMissing   Reason = "StatefulSetMissing"
+	EarlierPodNotReady   Reason = "EarlierPodNotReady"
 	NodeNotKnown         Reason = "NodeNotKnown"
 	NodeNotProvenOff     Reason = "NodeNotProvenOff"
 	NodeUnready          Reason = "NodeUnready"
@@ -131,6 +132,17 @@ func noSet(set, pod string) Blocker {
 	return waiting(
 		StatefulSetMissing, fmt.Sprintf("StatefulSet %s makes no pod %s: it is not there, is being deleted, or has fewer replicas", set, pod),
 		"scale it so that it has the pod, or delete the request: what is not to be there needs no successor",
+	)
+}
+
+// afterAnother is about a set that makes its pods in order. Of one that is begun already the place is taken that a replacement of the earlier member needs.
+func afterAnother(set *Set, pod, namespace string, begun bool) Blocker {
+	remedy := fmt.Sprintf("see what it lacks: kubectl describe pod %s -n %s; or, where it is lost as well, replace it first: usher replace %[1]s -n %[2]s", set.After, namespace)
+	if begun {
+		remedy += ", with spec.repair.maxInFlight of its policy set to {members: 2}"
+	}
+	return waiting(
+		EarlierPodNotReady, fmt.Sprintf("StatefulSet %s makes its pods in order (podManagementPolicy: OrderedReady), and makes no pod %s as long as pod %s is not Ready", set.Name, pod, set.After), remedy,
 	)
 }
 

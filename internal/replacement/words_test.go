@@ -47,6 +47,13 @@ func TestAdviceIsACommand(t *testing.T) {
 			"NoCopies", "where its data is lost for good and is given up: " + command + " --abandon-data",
 		},
 		"it runs": {first(lost(on(n1Alive))), PredecessorRuns, "kubectl cordon n1, and usher evict db-0 -n shop"},
+		"an earlier pod is not Ready": {
+			first(lost(func(in *StepInput) { in.Set.After = "db-a" })), EarlierPodNotReady, "usher replace db-a -n shop",
+		},
+		"… and the place for its replacement is taken": {
+			first(joining(func(in *StepInput) { in.Pod, in.Set.After = nil, "db-a" })),
+			EarlierPodNotReady, "usher replace db-a -n shop, with spec.repair.maxInFlight of its policy set to {members: 2}",
+		},
 		"its node is gone": {
 			first(removing(func(in *StepInput) {
 				in.Claims = nil

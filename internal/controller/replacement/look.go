@@ -235,9 +235,8 @@ func (r *reconciler) set(ctx context.Context, l *look, name string) error {
 		l.in.Set.Makes = replacement.No
 		return nil
 	}
-	l.in.Set.Makes, l.template = makes(set, l.in.Member.PodName), &set.Spec.Template.Spec
-	if _, ordinal := setOf(l.in.Member.PodName); l.in.Set.Makes == replacement.Yes {
-		l.made = observe.MadePod(set, ordinal)
+	if err := r.producible(ctx, l, set); err != nil {
+		return err
 	}
 	l.in.Grace = max(l.in.Grace, graceOf(&set.Spec.Template.Spec))
 	for i := range set.Spec.VolumeClaimTemplates {
@@ -247,6 +246,18 @@ func (r *reconciler) set(ctx context.Context, l *look, name string) error {
 		}
 	}
 	return nil
+}
+
+// producible notes what a set makes under the member's name, and what it waits for before it does.
+func (r *reconciler) producible(ctx context.Context, l *look, set *appsv1.StatefulSet) (err error) {
+	l.in.Set.Makes, l.template = makes(set, l.in.Member.PodName), &set.Spec.Template.Spec
+	if l.in.Set.Makes != replacement.Yes {
+		return nil
+	}
+	_, ordinal := setOf(l.in.Member.PodName)
+	l.made = observe.MadePod(set, ordinal)
+	l.in.Set.After, err = r.after(ctx, set, ordinal)
+	return err
 }
 
 // graceOf is how long a pod may take to end.

@@ -132,6 +132,29 @@ func makes(set *appsv1.StatefulSet, pod string) replacement.Tristate {
 	return replacement.Yes
 }
 
+// after returns the first pod of a set before one of this ordinal that is not Ready, where it makes them in order; "": there is none. It is looked at by the
+// cache: what is begun by one that lags behind waits all the same.
+func (r *reconciler) after(ctx context.Context, set *appsv1.StatefulSet, ordinal int) (string, error) {
+	if set.Spec.PodManagementPolicy != appsv1.OrderedReadyPodManagement {
+		return "", nil
+	}
+	first, _ := observe.Ordinals(set)
+	for i := first; i < min(ordinal, first+mostOrdinals); i++ {
+		name := set.Name + "-" + strconv.Itoa(i)
+		var pod corev1.Pod
+		err := r.client.Get(ctx, client.ObjectKey{Namespace: set.Namespace, Name: name}, &pod)
+		switch {
+		case apierrors.IsNotFound(err):
+			return name, nil
+		case err != nil:
+			return "", fmt.Errorf("reading pod %s: %w", name, err)
+		case pod.DeletionTimestamp != nil || !isReady(&pod):
+			return name, nil
+		}
+	}
+	return "", nil
+}
+
 // statefulSet returns nil where there is none.
 func (r *reconciler) statefulSet(ctx context.Context, key snapshot.Key) (*appsv1.StatefulSet, error) {
 	var set appsv1.StatefulSet

@@ -7,6 +7,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	"usher.sh/usher/api/v1alpha1"
 	"usher.sh/usher/internal/observe"
@@ -173,5 +174,52 @@ func TestOrder(t *testing.T) {
 		if got := r.order(l); got != test.want {
 			t.Errorf("%s: %q, want %q", name, got, test.want)
 		}
+	}
+}
+
+// A set that makes its pods in order makes none after one that is not Ready.
+func TestEarlierPods(t *testing.T) {
+	type change = func(*appsv1.StatefulSet, map[string]*corev1.Pod)
+	for name, c := range map[string]struct {
+		change change
+		want   string
+	}{
+		"all are Ready":    {func(*appsv1.StatefulSet, map[string]*corev1.Pod) {}, ""},
+		"one is not":       {func(_ *appsv1.StatefulSet, pods map[string]*corev1.Pod) { pods["db-1"].Status.Conditions = nil }, "db-1"},
+		"one is not there": {func(_ *appsv1.StatefulSet, pods map[string]*corev1.Pod) { delete(pods, "db-0") }, "db-0"},
+		"one is being deleted": {func(_ *appsv1.StatefulSet, pods map[string]*corev1.Pod) {
+			pods["db-1"].DeletionTimestamp = &metav1.Time{Time: noon}
+		}, "db-1"},
+		"a later one is not": {func(_ *appsv1.StatefulSet, pods map[string]*corev1.Pod) { delete(pods, "db-3") }, ""},
+		"it makes them all at once": {func(s *appsv1.StatefulSet, pods map[string]*corev1.Pod) {
+			s.Spec.PodManagementPolicy = appsv1.ParallelPodManagement
+			clear(pods)
+		}, ""},
+		"one before the first is not there": {func(s *appsv1.StatefulSet, pods map[string]*corev1.Pod) {
+			from(1)(s)
+			delete(pods, "db-0")
+		}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, pods := set(func(s *appsv1.StatefulSet) {
+				s.Spec.Replicas, s.Spec.PodManagementPolicy = new(int32(4)), appsv1.OrderedReadyPodManagement
+			}), map[string]*corev1.Pod{}
+			for i := range 4 {
+				pod := observe.MadePod(s, i)
+				pod.Finalizers = []string{"held"}
+				pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}
+				pods[pod.Name] = pod
+			}
+			c.change(s, pods)
+			m := newMember(t, func(*member) {})
+			objects := fake.NewClientBuilder()
+			for _, pod := range pods {
+				objects = objects.WithObjects(pod)
+			}
+			m.r.client = objects.Build()
+			if got, err := m.r.after(t.Context(), s, 2); err != nil || got != c.want {
+				t.Errorf("%q, %v; want %q", got, err, c.want)
+			}
+		})
 	}
 }
