@@ -417,13 +417,14 @@ type PreparationStatus struct {
 	// State is Begun, or Undoing after the last requester has withdrawn.
 	// +kubebuilder:validation:Enum=Begun;Undoing
 	State PreparationState `json:"state"`
-	// Message is what the system says of it.
+	// Message is what the system says of it. Of a step for a node that is proven off it is, where the system says nothing, what is being done; empty once
+	// nothing is to be asked for.
 	// +optional
 	Message string `json:"message,omitempty"`
 	// RemainingAtStart is how much there was to do when the step was begun, as its role counts it; 0 where it does not.
 	// +optional
 	RemainingAtStart int64 `json:"remainingAtStart,omitempty"`
-	// Remaining is how much there was to do when the system was asked last.
+	// Remaining is how much there was to do when the system was asked last, and of a step for a node that is proven off how much is left.
 	// +optional
 	Remaining int64 `json:"remaining,omitempty"`
 	// Job is the system's id of the job that does the step, where the system has answered with one.
@@ -435,6 +436,11 @@ type PreparationStatus struct {
 	// is not taken back.
 	// +optional
 	JobOrigin JobOrigin `json:"jobOrigin,omitempty"`
+}
+
+// LostAsked reports whether the system was asked for a step that stands for a node which is proven off. Such a step is written down before.
+func (p *PreparationStatus) LostAsked() bool {
+	return p.For == ForLost && (p.Job != "" || !p.LastRequestTime.Equal(&p.StartTime))
 }
 
 // PreparationPurpose says what a step is for.

@@ -9,6 +9,7 @@ import (
 	"usher.sh/usher/api/v1alpha1"
 	"usher.sh/usher/internal/expression"
 	"usher.sh/usher/internal/snapshot"
+	"usher.sh/usher/internal/text"
 )
 
 // NodeState is how a node is. Unknown is the zero value.
@@ -132,7 +133,24 @@ func (l *losing) member(m *lostMember) {
 			l.ask(m, step, scope)
 			return
 		}
+		l.rest(m, step, scope)
 	}
+}
+
+// rest writes down what is left of a step for which nothing is to be asked, where that was asked for before: without it the status would go on saying what
+// was left, and was being done, at the last call.
+func (l *losing) rest(m *lostMember, step *preparation, scope map[string]any) {
+	at := lostStep(l.Policy.Policy, l.status.Preparations, step.name, &m.ref)
+	if at < 0 {
+		return
+	}
+	p := &l.status.Preparations[at]
+	left, known := counted(step, scope, l.words)
+	if p.State != v1alpha1.PreparationBegun || !p.LostAsked() || !known || p.Message == "" && p.Remaining == left {
+		return
+	}
+	p.Remaining, p.Message = left, ""
+	l.changed = append(l.changed, step.name+" of "+m.ref.ID+" has nothing to ask for now")
 }
 
 // writeDown notes the steps of a member that do not stand yet. What was begun for its eviction is for its loss from then on, and what was being taken back
@@ -187,7 +205,7 @@ func (l *losing) ask(m *lostMember, step *preparation, scope map[string]any) {
 	p := &l.status.Preparations[at]
 	reply := replyOf(l.Replies, p)
 	learned := learn(p, reply)
-	unasked := p.Job == "" && p.LastRequestTime.Equal(&p.StartTime)
+	unasked := !p.LostAsked()
 	switch {
 	case p.For != v1alpha1.ForLost || p.State != v1alpha1.PreparationBegun:
 		return
@@ -195,19 +213,27 @@ func (l *losing) ask(m *lostMember, step *preparation, scope map[string]any) {
 		l.changed = append(l.changed, step.name+" of "+m.ref.ID+" is job "+p.Job)
 		l.look(l.Now.Add(time.Second))
 		return
+	case reply.Error != "" && reply.Error != p.Message:
+		p.Message = reply.Error // the next call may be minutes away
+		l.changed = append(l.changed, step.name+" of "+m.ref.ID+" has failed")
+		return
 	case !unasked && (!over(l.Now, p, reply) || !due(l.Now, p, reply)):
 		return
 	}
-	if p.Remaining = remainingOf(step, scope, l.words); unasked {
+	if left, known := counted(step, scope, l.words); known {
+		p.Remaining = left
+	}
+	if unasked {
 		p.RemainingAtStart = p.Remaining
 	}
-	p.LastRequestTime, p.Message = nextCall(l.Now, p), reply.Error
+	words := step.message.ExpandBrief(scope, l.words)
+	p.LastRequestTime, p.Message = nextCall(l.Now, p), cmp.Or(reply.Error, text.Line(words))
 	why := step.name + " is needed for " + m.ref.ID + ", whose node " + m.ref.Node + " is proven off"
 	l.changed = append(l.changed, why)
 	l.calls = append(l.calls, Action{
 		Kind: Prepare, Policy: l.Policy.Key, Pod: snapshot.Key{Namespace: l.Policy.Key.Namespace, Name: m.ref.PodName}, UID: p.PodUID, Why: why, BestEffort: true,
 		Step: Preparation{
-			Name: step.name, Namespace: l.Policy.Key.Namespace, Member: p.MemberRef, Message: step.message.ExpandBrief(scope, l.words), Remaining: p.Remaining,
+			Name: step.name, Namespace: l.Policy.Key.Namespace, Member: p.MemberRef, Message: words, Remaining: p.Remaining,
 			Asked: p.LastRequestTime.Time, Job: jobOf(p),
 		},
 	})
@@ -221,15 +247,21 @@ func (l *losing) look(at time.Time) {
 
 // remainingOf is how much of a step is still to be done; what cannot be counted is only not known.
 func remainingOf(step *preparation, scope map[string]any, costs *expression.CostBudget) int64 {
+	left, _ := counted(step, scope, costs)
+	return left
+}
+
+// counted returns how much of a step is still to be done, 0 where the role counts nothing, and whether that is known.
+func counted(step *preparation, scope map[string]any, costs *expression.CostBudget) (left int64, known bool) {
 	if step.remaining == nil {
-		return 0
+		return 0, true
 	}
 	value, err := step.remaining.EvalWith(scope, costs)
 	if err != nil {
-		return 0
+		return 0, false
 	}
-	left, _ := value.(int64)
-	return max(left, 0)
+	left, known = value.(int64)
+	return max(left, 0), known
 }
 
 // StandsForLost reports whether steps for members of lost nodes stand in a policy's status.

@@ -112,6 +112,12 @@ func TestLoseMembers(t *testing.T) {
 			standing(in, noon.Add(-askAgain))
 			follows(in)
 			reply(in, Reply{Error: "no", Terminal: true})
+		}, written: both, again: lostAgain},
+		"… and that is written down": {given: func(in *LostInput) {
+			standing(in, noon.Add(-askAgain))
+			follows(in)
+			in.Policy.Status.Preparations[1].Message = "no"
+			reply(in, Reply{Error: "no", Terminal: true})
 		}, again: lostAgain},
 		"an answer had the job": {given: func(in *LostInput) {
 			standing(in, noon.Add(-askAgain))
@@ -162,6 +168,59 @@ func TestLostStepIsCounted(t *testing.T) {
 	p, call := result.Actions[0].Status.Preparations[1], result.Actions[1].Step
 	if p.Remaining != 2 || p.RemainingAtStart != 2 || call.Remaining != 2 || !call.Asked.Equal(p.LastRequestTime.Time) || call.Message != "2 shards are brought back" {
 		t.Errorf("%+v\n%+v", p, call)
+	}
+}
+
+// The status says what is being done for a step, or what the system says of it, and what is left of it also when nothing is asked for any more. What is not
+// known, or was never asked for, stays as it is.
+func TestWhatTheStatusSaysOfLostSteps(t *testing.T) {
+	const words = "2 shards are brought back"
+	ago := noon.Add(-callLife)
+	asked := func(p *v1alpha1.PreparationStatus) { p.StartTime = metav1.NewTime(ago.Add(-time.Minute)) }
+	done := func(in *LostInput) {
+		in.Evidence.Members["m-s1"]["drained"], in.Evidence.Members["m-s1"]["shards"] = true, []string{}
+	}
+	for name, c := range map[string]struct {
+		given   func(*LostInput, *v1alpha1.PreparationStatus)
+		message string
+		left    int64
+		silent  bool // nothing is written
+	}{
+		"it is asked for":          {func(_ *LostInput, p *v1alpha1.PreparationStatus) { asked(p) }, words, 2, false},
+		"the last call has failed": {func(in *LostInput, p *v1alpha1.PreparationStatus) { asked(p); in.Replies[0].Error = "no host" }, "no host", 3, false},
+		"… and is made again": {func(in *LostInput, p *v1alpha1.PreparationStatus) {
+			asked(p)
+			p.Message, in.Replies[0].Error = "no host", "no host"
+		}, "no host", 2, false},
+		"how much is left is not known": {func(in *LostInput, p *v1alpha1.PreparationStatus) {
+			asked(p)
+			delete(in.Evidence.Members["m-s1"], "shards")
+		}, "(not known) shards are brought back", 3, false},
+		"nothing is left":                {func(in *LostInput, p *v1alpha1.PreparationStatus) { asked(p); done(in) }, "", 0, false},
+		"nothing was left before":        {func(in *LostInput, p *v1alpha1.PreparationStatus) { asked(p); done(in); p.Remaining, p.Message = 0, "" }, "", 0, true},
+		"it was never asked for":         {func(in *LostInput, _ *v1alpha1.PreparationStatus) { done(in) }, words, 3, true},
+		"what is done cannot be counted": {func(in *LostInput, p *v1alpha1.PreparationStatus) { asked(p); done(in); delete(in.Evidence.Members["m-s1"], "shards") }, words, 3, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			in := lostStore(t)
+			in.Evidence.System = expression.Facts{"leader": "m-s2"}
+			in.Policy.Status.Preparations = []v1alpha1.PreparationStatus{stands("Resign", ago), stands("Drain", ago)}
+			p := &in.Policy.Status.Preparations[1]
+			p.StartTime, p.Message, p.Remaining, p.RemainingAtStart = p.LastRequestTime, words, 3, 5
+			in.Replies = []Reply{{Step: Preparation{Name: p.Name, Member: p.MemberRef, Asked: p.LastRequestTime.Time}}}
+			c.given(&in, p)
+			result := LoseMembers(in)
+			if (len(result.Actions) == 0) != c.silent {
+				t.Fatalf("%+v", result.Actions)
+			}
+			got := *p
+			if !c.silent {
+				got = result.Actions[0].Status.Preparations[1]
+			}
+			if got.Message != c.message || got.Remaining != c.left {
+				t.Errorf("%q, %d left", got.Message, got.Remaining)
+			}
+		})
 	}
 }
 

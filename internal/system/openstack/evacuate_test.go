@@ -10,7 +10,9 @@ import (
 
 	"pgregory.net/rapid"
 
+	"usher.sh/usher/api/v1alpha1"
 	"usher.sh/usher/internal/eviction"
+	"usher.sh/usher/internal/snapshot"
 	"usher.sh/usher/internal/system/openstack"
 	"usher.sh/usher/test/openstacksim"
 )
@@ -186,6 +188,81 @@ func TestLostStepsOfTheRole(t *testing.T) {
 			t.Errorf("role %s says nothing of a host that is off: its pods would stay for ever", roles[i].Name)
 		}
 	}
+}
+
+// What is done for a host that is off names what it waits for, and what a person can do.
+func TestWordsOfLostHosts(t *testing.T) {
+	const (
+		evacuating = "evacuating the servers of compute-1, which is proven off; servers left: "
+		giving     = "giving the routers of compute-1, which is proven off, to living L3 agents; routers left: "
+		s1         = "00000002-0000-4000-8000-000000000000"
+	)
+	evacuated := func(l *loss, change func(*openstacksim.Server)) {
+		l.cloud.Change("s1", change)
+		for range 5 {
+			_ = l.evacuate()
+		}
+	}
+	for name, c := range map[string]struct {
+		role, host string
+		given      func(*loss)
+		want       string
+		left       int64
+	}{
+		"servers":    {"nova-compute", "compute-1", func(*loss) {}, evacuating + "2", 2},
+		"no host":    {"nova-compute", "compute-9", func(*loss) {}, "OpenStack has no compute host compute-9 in this region", 0},
+		"no routers": {"neutron-l3-agent", "compute-1", func(*loss) {}, giving + "0", 0},
+		"nowhere to go": {"nova-compute", "compute-1", func(l *loss) {
+			for _, other := range []string{"compute-2", "compute-3"} {
+				l.cloud.ChangeHost(other, func(h *openstacksim.Host) { h.Enabled = false })
+			}
+		}, evacuating + "2; no other compute host is up and enabled: openstack compute service set --enable HOST nova-compute", 2},
+		"one is suspended": {
+			"nova-compute", "compute-1", func(l *loss) { evacuated(l, func(s *openstacksim.Server) { s.State = "suspended" }) },
+			evacuating + "1; not evacuated as they are (1): s1 (" + s1 + ") is suspended, its memory is lost with the host, and Nova evacuates no such server: openstack server set --state active " + s1 + " has it evacuated", 1,
+		},
+		"one has no valid host": {
+			"nova-compute", "compute-1", func(l *loss) { evacuated(l, func(s *openstacksim.Server) { s.Nowhere = true }) },
+			evacuating + "1; not evacuated yet (1): s1 (" + s1 + ") stayed: Nova found no valid host for it (migration 2: error); asked for again at 12:05:11Z", 1,
+		},
+		"a router is stuck": {"neutron-l3-agent", "compute-1", func(l *loss) {
+			l.cloud.Make("l3", "r", "compute-1")
+			stuck := l.cloud.Make("l3", "far", "compute-1")
+			l.cloud.ChangeThing(stuck, func(r *openstacksim.Thing) { r.Zones = []string{"moon"} })
+		}, giving + "2; no other agent may have (1): far (00000004-0000-4000-8000-000000000004) has nowhere to go: no other L3 agent in its zones (moon) is alive, enabled and not being emptied", 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := newLoss(t, "active", "active")
+			l.cloud.AddAgents("compute-1=l3", "compute-2=l3")
+			l.cloud.ChangeAgent("l3", "compute-1", func(a *openstacksim.Agent) { a.Alive = false })
+			c.given(&l)
+			l.role = c.role
+			got := l.status(c.host)
+			if got.Message != c.want || got.Remaining != c.left {
+				t.Errorf("got  %q, %d left\nwant %q, %d left", got.Message, got.Remaining, c.want, c.left)
+			}
+		})
+	}
+}
+
+// status is what the policy's status says of the step for a host that is off, once its controller has asked for it.
+func (l *loss) status(host string) v1alpha1.PreparationStatus {
+	l.t.Helper()
+	evidence, err := l.observe(host)
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	pod := l.pod(host)
+	in := eviction.LostInput{
+		Now: l.site.now(), Pods: []*snapshot.Pod{pod}, Nodes: map[string]eviction.NodeState{pod.Node: eviction.NodeProvenOff}, Evidence: evidence,
+		Policy: eviction.Declared{Key: snapshot.Key{Namespace: "cloud", Name: "nova"}, Policy: l.policy, Held: true, Status: &v1alpha1.EvictionPolicyStatus{}},
+	}
+	for range 2 { // it is written down first
+		if actions := eviction.LoseMembers(in).Actions; len(actions) > 0 {
+			in.Policy.Status = actions[0].Status
+		}
+	}
+	return in.Policy.Status.Preparations[0]
 }
 
 // Whatever breaks, and whichever process goes on: no server is rebuilt twice at a time, or once it is elsewhere, and all are elsewhere in the end.
