@@ -17,9 +17,9 @@ const head = `# The built-in roles
 
 <!-- Written by make generate from the roles themselves. -->
 
-A role says what state a member holds, when it may leave its node, what its system is asked for first, and what may take its
-place. Every rule must pass; all that do not are reported, each with its message and a remedy. A fact that is not known does not
-pass. ` + "`usher roles NAME`" + ` prints the same with the expressions, ` + "`usher roles NAME -o yaml`" + ` what can be changed and written into
+A role says what state a member holds, when it may leave its node, what its system is asked for first, what may take its place,
+and what is done for a member whose node is proven off. Every rule must pass; all that do not are reported, each with its message and
+a remedy. A fact that is not known does not pass. ` + "`usher roles NAME`" + ` prints the same with the expressions, ` + "`usher roles NAME -o yaml`" + ` what can be changed and written into
 ` + "`spec.roles`" + ` of a policy.
 
 What ArangoDB's members may do follows its operator's rules for eviction and replacement. Where this text says more than they do, it
@@ -56,9 +56,26 @@ func write(out *bufio.Writer, r *v1alpha1.Role) {
 	}
 	if r.Replace.Successor == v1alpha1.SuccessorNone {
 		fmt.Fprintf(out, "\n**Replacement**: no other member takes its place%s\n", rules(r.Replace.Rules))
+	} else {
+		fmt.Fprintf(out, "\n**Replacement** by %s%s\n", successors[r.Replace.Successor], rules(r.Replace.Rules))
+	}
+	writeLost(out, r.Lost)
+}
+
+// writeLost says what is done for a member whose node is proven off.
+func writeLost(out *bufio.Writer, lost *v1alpha1.Lost) {
+	if lost == nil {
 		return
 	}
-	fmt.Fprintf(out, "\n**Replacement** by %s%s\n", successors[r.Replace.Successor], rules(r.Replace.Rules))
+	fmt.Fprint(out, "\n**Once its node is [proven off](policies.md#members-whose-node-is-lost)**")
+	if len(lost.Prepare) == 0 {
+		fmt.Fprintln(out, " its pod may be removed: nothing is to be done for it.")
+		return
+	}
+	fmt.Fprintln(out, ":")
+	for i := range lost.Prepare {
+		fmt.Fprintf(out, "\nPreparation `%s`: %s.\n", lost.Prepare[i].Name, quoted(lost.Prepare[i].Message))
+	}
 }
 
 func rules(rules []v1alpha1.Rule) string {
@@ -79,7 +96,7 @@ func rules(rules []v1alpha1.Rule) string {
 
 // quoted shows what a message fills in, and keeps a table a table.
 func quoted(text string) string {
-	text = strings.NewReplacer("|", "\\|", "{{", "`{{", "}}", "}}`").Replace(line(text))
+	text = strings.NewReplacer("|", "\\|", "}}{{", "}}` `{{", "{{", "`{{", "}}", "}}`").Replace(line(text))
 	return text
 }
 

@@ -15,7 +15,8 @@ import (
 )
 
 const rolesLong = `List the built-in roles, or say of one when a member of it may leave its node, what is
-asked of its system first, and what may take its place.
+asked of its system first, what may take its place, and what is done for a member
+whose node is proven off.
 
 With -o yaml the role is printed as an EvictionPolicy takes it in spec.roles: what is
 written there takes the place of the built-in role of the same name.`

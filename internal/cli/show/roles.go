@@ -43,7 +43,7 @@ func descriptions(list []described, width int, paint Paint) []string {
 // Role is one role in words.
 type Role v1alpha1.Role
 
-// Lines is the role for people: what it is, when it may leave, what is done first, what may take its place.
+// Lines is the role for people: what it is, when it may leave, what is done first, what may take its place, and what is done where its node is off.
 func (r Role) Lines(width int, paint Paint) []string {
 	lines := []string{paint.strong(r.Name) + "  (" + r.System + ")"}
 	lines = append(lines, wrap(r.Description, width)...)
@@ -51,16 +51,34 @@ func (r Role) Lines(width int, paint Paint) []string {
 		"stays on a node that is not ready for "+patience(r.Tolerations.NotReady)+", on one that is not reachable for "+patience(r.Tolerations.Unreachable))
 	lines = append(lines, "", paint.strong("May leave its node")+r.whenEvicted())
 	lines = append(lines, ruleLines(r.Evict.Rules, width, paint)...)
-	for i := range r.Evict.Prepare {
-		p := &r.Evict.Prepare[i]
-		if i == 0 {
-			lines = append(lines, "", paint.strong("What Usher has the system do, so that it may"))
-		}
-		lines = append(lines, "  "+paint.strong(p.Name))
-		lines = append(lines, indented("when "+oneLine(p.When), "    ", width)...)
+	if len(r.Evict.Prepare) > 0 {
+		lines = append(lines, "", paint.strong("What Usher has the system do, so that it may"))
+		lines = append(lines, stepLines(r.Evict.Prepare, width, paint)...)
 	}
 	lines = append(lines, "", paint.strong("May be replaced by "+successorWords[r.Replace.Successor])+whenReplaced(r.Replace))
-	return append(lines, ruleLines(r.Replace.Rules, width, paint)...)
+	lines = append(lines, ruleLines(r.Replace.Rules, width, paint)...)
+	return append(lines, r.lostLines(width, paint)...)
+}
+
+// lostLines say what is done for a member whose node is proven off. Of a role that says nothing of that the rules of replacement decide.
+func (r Role) lostLines(width int, paint Paint) []string {
+	switch {
+	case r.Lost == nil:
+		return nil
+	case len(r.Lost.Prepare) == 0:
+		return append([]string{""}, indented("Once its node is proven off its pod may be removed: nothing is to be done for it.", "", width)...)
+	}
+	return append([]string{"", paint.strong("What Usher has the system do once its node is proven off")}, stepLines(r.Lost.Prepare, width, paint)...)
+}
+
+// stepLines are steps, each with when it is needed.
+func stepLines(steps []v1alpha1.Preparation, width int, paint Paint) []string {
+	var lines []string
+	for i := range steps {
+		lines = append(lines, "  "+paint.strong(steps[i].Name))
+		lines = append(lines, indented("when "+oneLine(steps[i].When), "    ", width)...)
+	}
+	return lines
 }
 
 func (r Role) whenEvicted() string {
