@@ -161,6 +161,7 @@ func (o *planOptions) planned(view snapshot.View) (drain.Request, error) {
 // assumed about the cluster, and returns its exit code.
 func printPlan(v *printer, view snapshot.View, req drain.Request, as typed, page show.Plan) error {
 	page.Nodes, page.Now, page.Objections = req.Nodes, view.Now, drain.Objections(view, req)
+	page.Orders = view.Cluster.RoleOrders(req.Nodes)
 	if len(page.Objections) > 0 {
 		page.Outcome = drain.Blocked // nothing would be done
 		page.Accept = as.accepting(page.Objections)

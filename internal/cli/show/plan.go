@@ -23,6 +23,7 @@ type Plan struct {
 	Objections []drain.Blocker
 	Accept     string // where there are objections: the command that accepts them
 	Ladder     []drain.DeadlinePhase
+	Orders     []snapshot.RoleOrder
 	Assumed    []string // about the cluster
 	OneLine    bool     // as JSON: programs that read a drain take one object a line
 }
@@ -47,6 +48,7 @@ func (p Plan) Lines(width int, paint Paint) []string {
 		}
 	}
 	part("Steps", p.stepLines(width))
+	part("Order of roles", OrderLines(p.Orders, width))
 	part("Waves", p.waveLines())
 	part("Budgets", p.budgetLines())
 	part("Started first (surge)", p.surgeLines())

@@ -16,6 +16,7 @@ type planJSON struct {
 	Precision  float64       `json:"precisionSeconds"`
 	Requests   int           `json:"requests"`
 	Steps      []stepJSON    `json:"steps"`
+	Order      []orderJSON   `json:"order"`
 	Waves      []waveJSON    `json:"waves"`
 	Budgets    []budgetJSON  `json:"budgets"`
 	Surges     []surgeJSON   `json:"surges"`
@@ -74,7 +75,7 @@ func (p Plan) JSON() ([]byte, error) {
 	out := planJSON{
 		Nodes: p.Nodes, Outcome: string(p.Outcome), Pods: p.Pods, Requests: p.Requests,
 		Seconds: p.Duration.Seconds(), Recovered: p.Recovered.Seconds(), Precision: p.Tick.Seconds(),
-		Steps: p.stepsJSON(), Waves: []waveJSON{}, Budgets: []budgetJSON{}, Surges: []surgeJSON{}, Left: []stayJSON{},
+		Steps: p.stepsJSON(), Order: ordersJSON(p.Orders), Waves: []waveJSON{}, Budgets: []budgetJSON{}, Surges: []surgeJSON{}, Left: []stayJSON{},
 		Notes: append([]string{}, p.Notes...), Unknown: append([]string{}, p.Unknown...),
 		Objections: blockersJSON(p.Objections), Blockers: blockersJSON(p.blockers()), GoOn: p.Accept,
 	}
