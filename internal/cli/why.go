@@ -26,7 +26,8 @@ With --replace the question is whether another member may take its place. It can
 asked for a day about a governed pod that is gone, by the name that it had.
 
 Of a node, and of a pod on a node that is lost, it says which step of its fence is
-waited for.
+waited for, and what is done for the members that were on it. Of a node it shows as
+well in which order the roles of its policies leave it.
 
 Exit codes: 0 they may go, 1 wrong usage or no access, 2 at least one may not.`
 

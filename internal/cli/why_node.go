@@ -5,7 +5,12 @@ import (
 	"fmt"
 	"slices"
 
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"usher.sh/usher/api/v1alpha1"
 	"usher.sh/usher/internal/cli/show"
+	"usher.sh/usher/internal/drain"
+	"usher.sh/usher/internal/eviction"
 	"usher.sh/usher/internal/observe"
 	"usher.sh/usher/internal/snapshot"
 )
@@ -36,12 +41,15 @@ func (o *whyOptions) whyNodes(ctx context.Context) error {
 		if err != nil {
 			return problem(ctx, err)
 		}
-		page := show.LostNode{Name: lost.Node.Name, Ready: lost.Node.Ready, Since: lost.Node.Since, Fence: lost.FenceOf(), Now: clock.Now()}
+		page := show.LostNode{
+			Name: lost.Node.Name, Ready: lost.Node.Ready, Since: lost.Node.Since, Fence: lost.FenceOf(), Now: clock.Now(), Commands: o.commands,
+		}
 		if page.Fence == nil && lost.Node.Unreachable() {
 			page.Policy = observe.WhatPoliciesSay(ctx, c, lost.Node.Name)
 		}
-		for _, line := range page.Lines() {
-			fmt.Fprintln(o.Out, o.commands.In(line))
+		o.addMembers(ctx, c, &page)
+		if err := newVoice(o.IOStreams, o.output, o.commands).page(nil, page.Lines); err != nil {
+			return err
 		}
 		waiting = waiting || page.Waits()
 	}
@@ -51,7 +59,44 @@ func (o *whyOptions) whyNodes(ctx context.Context) error {
 	return nil
 }
 
-// addFence says of a pod on a node that is not ready what the node's fence waits for. Without the right to read fences it adds nothing.
+// addMembers adds what is done for members on a node, and in which order they leave it.
+func (o *whyOptions) addMembers(ctx context.Context, c client.Client, page *show.LostNode) {
+	members, err := observe.LookAtMembers(ctx, c, "", page.Name)
+	if err != nil {
+		page.Unread = err.Error()
+	}
+	page.Steps, page.Done = o.lostSteps(members.Policies, func(ref *v1alpha1.MemberRef) bool { return ref.Node == page.Name })
+	page.Orders = members.Orders
+}
+
+// lostSteps are what is done for the members of lost nodes that are meant, of which the second says that nothing is left to do.
+func (o *whyOptions) lostSteps(policies []v1alpha1.EvictionPolicy, meant func(*v1alpha1.MemberRef) bool) (steps []drain.Blocker, done []string) {
+	for i := range policies {
+		for _, s := range eviction.LostSteps(&policies[i]) {
+			switch {
+			case !meant(&s.Member):
+			case s.Done:
+				done = append(done, s.Message)
+			default:
+				steps = append(steps, drain.Blocker{Reason: drain.Reason(s.Reason), Node: s.Member.Node, Message: s.Message, Remedy: s.Remedy, Since: s.Since})
+			}
+		}
+	}
+	return o.commands.Blockers(steps), done
+}
+
+// addLost adds what is done for a pod's member since its node is proven off. Without the right to read policies it adds nothing.
+func (o *whyOptions) addLost(ctx context.Context, c client.Client, answer *show.Why) {
+	pod := answer.Pod
+	members, err := observe.LookAtMembers(ctx, c, pod.Namespace, "")
+	if err != nil {
+		return
+	}
+	answer.Lost, answer.LostDone = o.lostSteps(members.Policies, func(ref *v1alpha1.MemberRef) bool { return ref.PodUID == pod.UID && ref.Node == pod.Node })
+}
+
+// addFence says of a pod on a node that is not ready what the node's fence waits for, and what is done for it since. Without the right to read fences it adds
+// nothing.
 func (o *whyOptions) addFence(ctx context.Context, view snapshot.View, answer *show.Why) {
 	node := view.Cluster.Node(answer.Pod.Node)
 	if o.dump != "" || node == nil || node.Ready {
@@ -66,4 +111,5 @@ func (o *whyOptions) addFence(ctx context.Context, view snapshot.View, answer *s
 		return
 	}
 	answer.Fence = show.FenceLine(lost.FenceOf())
+	o.addLost(ctx, c, answer)
 }

@@ -196,10 +196,14 @@ func TestWhatTheStatusSaysOfLostSteps(t *testing.T) {
 			asked(p)
 			delete(in.Evidence.Members["m-s1"], "shards")
 		}, "(not known) shards are brought back", 3, false},
-		"nothing is left":                {func(in *LostInput, p *v1alpha1.PreparationStatus) { asked(p); done(in) }, "", 0, false},
-		"nothing was left before":        {func(in *LostInput, p *v1alpha1.PreparationStatus) { asked(p); done(in); p.Remaining, p.Message = 0, "" }, "", 0, true},
-		"it was never asked for":         {func(in *LostInput, _ *v1alpha1.PreparationStatus) { done(in) }, words, 3, true},
-		"what is done cannot be counted": {func(in *LostInput, p *v1alpha1.PreparationStatus) { asked(p); done(in); delete(in.Evidence.Members["m-s1"], "shards") }, words, 3, true},
+		"nothing is left":         {func(in *LostInput, p *v1alpha1.PreparationStatus) { asked(p); done(in) }, "", 0, false},
+		"nothing was left before": {func(in *LostInput, p *v1alpha1.PreparationStatus) { asked(p); done(in); p.Remaining, p.Message = 0, "" }, "", 0, true},
+		"it was never asked for":  {func(in *LostInput, _ *v1alpha1.PreparationStatus) { done(in) }, words, 3, true},
+		"what is done cannot be counted": {func(in *LostInput, p *v1alpha1.PreparationStatus) {
+			asked(p)
+			done(in)
+			delete(in.Evidence.Members["m-s1"], "shards")
+		}, words, 3, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			in := lostStore(t)

@@ -58,7 +58,8 @@ func LookAtLostNode(ctx context.Context, reader client.Reader, name string) (*Lo
 }
 
 func unreadLostNode(doing string, err error) error {
-	return Refused(doing, err, "usher-why-node", "--verb=get,list --resource=nodes,leases.coordination.k8s.io,nodefences.usher.sh,lostnodepolicies.usher.sh")
+	const resources = "nodes,pods,leases.coordination.k8s.io,nodefences.usher.sh,lostnodepolicies.usher.sh,evictionpolicies.usher.sh"
+	return Refused(doing, err, "usher-why-node", "--verb=get,list --resource="+resources)
 }
 
 // FencesOf lists the fences of nodes of a name.

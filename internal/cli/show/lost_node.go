@@ -2,12 +2,15 @@ package show
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 
 	"usher.sh/usher/api/v1alpha1"
+	"usher.sh/usher/internal/drain"
+	"usher.sh/usher/internal/snapshot"
 )
 
 // LostNode is the answer to what is waited for on a node.
@@ -18,11 +21,22 @@ type LostNode struct {
 	Fence *v1alpha1.NodeFence // nil: none is under way
 	// Policy is what a policy says of it where there is no fence, "" where none does.
 	Policy string
-	Now    time.Time
+	// Steps are what is done for members on it, of which Done says that nothing is left to do.
+	Steps []drain.Blocker
+	Done  []string
+	// Unread says that steps may stand which could not be read.
+	Unread string
+	// Orders are those in which the members on it leave it.
+	Orders   []snapshot.RoleOrder
+	Now      time.Time
+	Commands Commands // how to type those that are named
 }
 
-// Waits reports whether the node is lost and not cleared.
+// Waits reports whether the node is lost and not cleared, or something is still being done for members on it.
 func (n LostNode) Waits() bool {
+	if len(n.Steps) > 0 {
+		return true
+	}
 	if n.Fence != nil {
 		return n.Fence.Status.ClearedTime == nil || n.Fence.Status.Step == v1alpha1.FenceSameBoot
 	}
@@ -30,7 +44,33 @@ func (n LostNode) Waits() bool {
 }
 
 // Lines is the answer for people.
-func (n LostNode) Lines() []string {
+func (n LostNode) Lines(width int, paint Paint) []string {
+	var lines []string
+	for _, line := range n.lines() {
+		lines = append(lines, indented(n.Commands.In(line), "", width)...)
+	}
+	lines = append(lines, LostStepLines(n.Steps, n.Done, n.Now, width, paint)...)
+	if n.Unread != "" {
+		lines = append(lines, indented(n.Commands.In(clean(n.Unread)), "", width)...)
+	}
+	if len(n.Orders) > 0 {
+		lines = append(append(lines, "", paint.strong("Order of roles")), OrderLines(n.Orders, width)...)
+	}
+	return lines
+}
+
+// LostStepLines are what is done for members on lost nodes: what it waits for, and what is done.
+func LostStepLines(steps []drain.Blocker, done []string, now time.Time, width int, paint Paint) []string {
+	lines := BlockerLines(steps, now, width, paint)
+	for _, words := range done {
+		body := indented(clean(words), "       ", width)
+		body[0] = paint.good("done") + "   " + strings.TrimLeft(body[0], " ")
+		lines = append(lines, body...)
+	}
+	return lines
+}
+
+func (n LostNode) lines() []string {
 	head := fmt.Sprintf("node %s: Ready is %s", n.Name, n.Ready)
 	if !n.Since.IsZero() {
 		head += fmt.Sprintf(" since %s", Span(max(0, n.Now.Sub(n.Since))))

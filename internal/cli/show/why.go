@@ -22,6 +22,9 @@ type Why struct {
 	Unfounded bool
 	// Fence says what the fence of the pod's node waits for, "" where none is under way.
 	Fence string
+	// Lost are what is done for its member since its node is proven off, of which LostDone says that nothing is left to do.
+	Lost     []drain.Blocker
+	LostDone []string
 	// Replacements says of each ReplacementRequest for its member how far it is.
 	Replacements []string
 	// Set says that the MemberSet that runs the pod has not formed its system, and what that waits for; "": it has, or none runs it.
@@ -111,10 +114,19 @@ func (w Why) Lines(width int, paint Paint) []string {
 	}
 	if w.mayGo() {
 		lines := append([]string{fmt.Sprintf("%s %s %s", who, paint.good("may"), w.deed())}, w.policyLine()...)
-		return append(append(lines, w.refusals(width, paint)...), w.replacements(width)...)
+		return append(append(append(lines, w.refusals(width, paint)...), w.lost(width, paint)...), w.replacements(width)...)
 	}
 	lines := append([]string{fmt.Sprintf("%s %s %s:", who, paint.bad("may not"), w.deed())}, w.policyLine()...)
-	return append(append(lines, BlockerLines(unrepeated(w.Blockers), w.Now, width, paint)...), w.replacements(width)...)
+	lines = append(lines, BlockerLines(unrepeated(w.Blockers), w.Now, width, paint)...)
+	return append(append(lines, w.lost(width, paint)...), w.replacements(width)...)
+}
+
+// lost is what is done for its member since its node is proven off, which keeps the pod from nothing.
+func (w Why) lost(width int, paint Paint) []string {
+	if len(w.Lost)+len(w.LostDone) == 0 {
+		return nil
+	}
+	return append([]string{"since its node is lost:"}, LostStepLines(w.Lost, w.LostDone, w.Now, width, paint)...)
 }
 
 // replacements are what is said of its MemberSet, and the requests for its member.
@@ -141,8 +153,16 @@ func (w Why) json() whyJSON {
 	return whyJSON{
 		Pod:  podJSON{Namespace: w.Pod.Namespace, Name: w.Pod.Name, UID: string(w.Pod.UID)},
 		Node: w.Pod.Node, MayGo: w.mayGo(), Blockers: blockersJSON(w.Blockers), Policy: w.Pod.Policy(), Verdict: w.verdictJSON(),
-		Replacements: w.Replacements, Set: w.Set,
+		Lost: blockersOrNone(w.Lost), LostDone: w.LostDone, Replacements: w.Replacements, Set: w.Set,
 	}
+}
+
+// blockersOrNone leaves out what is empty.
+func blockersOrNone(all []drain.Blocker) []blockerJSON {
+	if len(all) == 0 {
+		return nil
+	}
+	return blockersJSON(all)
 }
 
 type whyJSON struct {
@@ -152,6 +172,9 @@ type whyJSON struct {
 	Blockers []blockerJSON `json:"blockers"`
 	Policy   string        `json:"policy,omitempty"`
 	Verdict  *verdictJSON  `json:"verdict,omitempty"`
+	// Lost and LostDone are what is done for its member since its node is proven off, and sentences about what of it is done.
+	Lost     []blockerJSON `json:"lost,omitempty"`
+	LostDone []string      `json:"lostDone,omitempty"`
 	// Replacements are sentences, one or more for each ReplacementRequest of the member.
 	Replacements []string `json:"replacements,omitempty"`
 	// Set is a sentence about its MemberSet, where that has not formed its system.
