@@ -11,7 +11,11 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
+	"k8s.io/client-go/util/jsonpath"
+
+	"usher.sh/usher/api/v1alpha1"
 )
 
 func document(t *testing.T, name string) string {
@@ -52,6 +56,35 @@ func TestOutputNamesEveryReasonStateAndEvent(t *testing.T) {
 				t.Errorf("output.md does not name `%s` (%s)", word, file)
 			}
 		}
+	}
+}
+
+// The command that says how far steps are prints what the page says, and nothing of steps that are done or not counted.
+func TestTheCommandThatCountsSteps(t *testing.T) {
+	page := document(t, "policies.md")
+	_, template, _ := strings.Cut(page, "-o jsonpath='{range .status.preparations")
+	template, _, _ = strings.Cut(template, "'\n")
+	path := jsonpath.New("steps").AllowMissingKeys(true)
+	if err := path.Parse("{range .status.preparations" + template); err != nil {
+		t.Fatal(err)
+	}
+	step := func(node string, remaining int64) v1alpha1.PreparationStatus {
+		return v1alpha1.PreparationStatus{
+			MemberRef: v1alpha1.MemberRef{Role: "nova-compute", ID: node, Node: node}, Name: "EvacuateServers", Remaining: remaining, RemainingAtStart: 5,
+		}
+	}
+	policy := &v1alpha1.EvictionPolicy{}
+	policy.Status.Preparations = []v1alpha1.PreparationStatus{step("node-6", 0), step("node-7", 3)}
+	object, err := runtime.DefaultUnstructuredConverter.ToUnstructured(policy)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out strings.Builder
+	if err := path.Execute(&out, object); err != nil {
+		t.Fatal(err)
+	}
+	if got := strings.TrimSuffix(out.String(), "\n"); got == "" || !strings.Contains(page, "which prints `"+got+"`") {
+		t.Errorf("it prints %q", got)
 	}
 }
 

@@ -8,6 +8,9 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/spf13/pflag"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
 	"usher.sh/usher/internal/cli/show"
@@ -26,6 +29,28 @@ func TestPlanOfADrainIsOneLine(t *testing.T) {
 	}
 	if strings.Count(out.String(), "\n") != 1 || !json.Valid(out.Bytes()) {
 		t.Errorf("not one object on a line:\n%s", out.String())
+	}
+}
+
+// The order in which roles leave is that of the pods on the nodes that are drained.
+func TestPlanHasTheOrderOfRoles(t *testing.T) {
+	view := snapshot.View{Now: noon, Cluster: snapshot.NewCluster()}
+	policy := &snapshot.Policy{Namespace: "shop", Name: "cloud"}
+	for role, after := range map[string][]string{"vm": nil, "l2": {"vm"}} {
+		policy.Members = append(policy.Members, snapshot.PolicyMember{Role: role, Selector: labels.SelectorFromSet(labels.Set{"app": role}), LeavesAfter: after})
+	}
+	view.Cluster.SetPolicy(policy)
+	for _, node := range []string{"a", "b"} {
+		view.Cluster.SetNode(&snapshot.Node{Name: node, UID: types.UID(node), Ready: true})
+		for _, role := range []string{"vm", "l2"} {
+			view.Cluster.SetPod(&snapshot.Pod{Namespace: "shop", Name: role + "-" + node, UID: types.UID(role + node), Node: node, Labels: map[string]string{"app": role}})
+		}
+	}
+	var out bytes.Buffer
+	v := newVoice(genericiooptions.IOStreams{Out: &out, ErrOut: &out}, "text", show.Commands{})
+	_ = printPlan(v, view, drain.Request{Nodes: []string{"a"}}, typed{flags: pflag.NewFlagSet("", pflag.ContinueOnError)}, show.Plan{})
+	if want := "leaves before it\n  l2: l2-a\n  └─ vm: vm-a\n"; !strings.Contains(out.String(), want) {
+		t.Errorf("no %q in\n%s", want, out.String())
 	}
 }
 
