@@ -21,6 +21,9 @@ const (
 	StopDrain Want = "stop"
 	// GiveBack: a drain ends so, and what Usher cordoned is uncordoned.
 	GiveBack Want = "give-back"
+	// KeepDrain: nothing is done, and what is known of a drain stays so: what was decided by it is not in the API before its write is accepted, and is decided
+	// anew where that is not.
+	KeepDrain Want = "keep"
 )
 
 // Order is what is to be done about one node.

@@ -123,10 +123,11 @@ func TestDecide(t *testing.T) {
 			want:         []string{"drain n1"},
 			steps:        []string{"n1 Draining"},
 		},
-		"a drain that has ended is followed": {
+		"a drain that has ended is followed, and known until that is written": {
 			maintenances: []*v1alpha1.NodeMaintenance{maintenance("m", at("n1", draining, time.Minute))},
 			nodes:        []*Node{node("n1", taken("drained"))},
 			drains:       map[string]*Drain{"n1": outcome(drain.Drained)},
+			want:         []string{"keep n1"},
 			steps:        []string{"n1 Drained"},
 		},
 		"a record that says drained is not believed": {

@@ -20,6 +20,8 @@ func (d *decider) order(node string) {
 		d.out.Orders = append(d.out.Orders, Order{node, CheckNode, termsOf(d.looks[node])})
 	case all.draining, all.wanted && !all.changes && d.drainGoesOn(node):
 		d.out.Orders = append(d.out.Orders, Order{Node: node, Want: StopDrain})
+	case all.changes && d.Drains[node] != nil:
+		d.out.Orders = append(d.out.Orders, Order{Node: node, Want: KeepDrain})
 	case !all.wanted && (n != nil && Owned(n.Node) || d.Drains[node] != nil && !d.Drains[node].Stopped):
 		d.out.Orders = append(d.out.Orders, Order{Node: node, Want: GiveBack})
 	}

@@ -40,6 +40,7 @@ func TestDecideReplacing(t *testing.T) {
 			maintenances: []*v1alpha1.NodeMaintenance{maintenance("m", then(replacing), at("n1", draining, 0))},
 			nodes:        []*Node{node("n1", taken("drained"))},
 			drains:       map[string]*Drain{"n1": outcome(drain.Drained)},
+			want:         []string{"keep n1"},
 			steps:        []string{"n1 ReplacingMembers"},
 		},
 		"they are made": {

@@ -159,6 +159,7 @@ func (d *Drains) Apply(in maintenance.Input, orders []maintenance.Order) idle {
 			if back {
 				out.giveBack = append(out.giveBack, o.Node)
 			}
+		case maintenance.KeepDrain:
 		}
 	}
 	for node, r := range d.known {

@@ -73,6 +73,7 @@ func TestApply(t *testing.T) {
 	}{
 		"drained, and to be given back": {[]maintenance.Order{{Node: "n1", Want: maintenance.GiveBack}}, []string{"n1"}, 1},
 		"drained, and wanted so":        {[]maintenance.Order{{Node: "n1", Want: maintenance.DrainNode}}, nil, 1},
+		"drained, and not written yet":  {[]maintenance.Order{{Node: "n1", Want: maintenance.KeepDrain}}, nil, 1},
 		"drained, and to stay":          {[]maintenance.Order{{Node: "n1", Want: maintenance.StopDrain}}, nil, 1},
 	}
 	for name, c := range cases {
