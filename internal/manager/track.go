@@ -10,6 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"usher.sh/usher/api/v1alpha1"
+	"usher.sh/usher/internal/observe"
 )
 
 // addEvidence keeps the evidence of every policy on every replica, since each of them answers admission.
@@ -29,12 +30,14 @@ func addEvidence(mgr ctrl.Manager, p *parts) error {
 
 // countPolicies counts the policies that there are before pods are cached: those of their namespaces are then cached whole.
 func countPolicies(ctx context.Context, live client.Reader, count *policyCount) error {
-	var policies v1alpha1.EvictionPolicyList
-	if err := live.List(ctx, &policies); err != nil {
+	err := observe.EachPage(ctx, live, &v1alpha1.EvictionPolicyList{}, func(page *v1alpha1.EvictionPolicyList) bool {
+		for i := range page.Items {
+			count.add(&page.Items[i])
+		}
+		return true
+	})
+	if err != nil {
 		return fmt.Errorf("listing the policies: %w", err)
-	}
-	for i := range policies.Items {
-		count.add(&policies.Items[i])
 	}
 	return nil
 }

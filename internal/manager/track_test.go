@@ -1,15 +1,19 @@
 package manager
 
 import (
+	"context"
 	"log/slog"
 	"testing"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"usher.sh/usher/api/v1alpha1"
 	"usher.sh/usher/internal/act"
+	"usher.sh/usher/internal/observe"
 	"usher.sh/usher/internal/policycache"
 	"usher.sh/usher/internal/system/all"
 )
@@ -32,5 +36,21 @@ func TestReplacedPoliciesAreForgotten(t *testing.T) {
 	p.forgotten(policy("b"))
 	if p.pods.policies.in("shop") {
 		t.Error("the policy that was replaced is counted for ever")
+	}
+}
+
+// Policies are counted in pages: the apiserver takes a megabyte and a half of metadata on each.
+func TestPoliciesAreCountedInPages(t *testing.T) {
+	whole := false
+	live := interceptor.Funcs{List: func(_ context.Context, _ client.WithWatch, _ client.ObjectList, options ...client.ListOption) error {
+		asked := client.ListOptions{}
+		for _, o := range options {
+			o.ApplyToList(&asked)
+		}
+		whole = whole || asked.Limit == 0 || asked.Limit > observe.AtOnce
+		return nil
+	}}
+	if err := countPolicies(t.Context(), interceptor.NewClient(fake.NewClientBuilder().Build(), live), &policyCount{}); err != nil || whole {
+		t.Errorf("asked for whole: %t, %v", whole, err)
 	}
 }
