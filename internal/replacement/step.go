@@ -299,6 +299,11 @@ func (s *stepping) remove() {
 	case s.forsaken():
 		s.write(Cancelled)
 		return
+	case s.leavesBySteps() && s.System.Left == Yes && !s.Cancelled: // it is off the list, whatever holds by now
+		if s.permitted() {
+			s.leave()
+		}
+		return
 	case s.untouched():
 		if s.examine(); s.unwanted() || len(s.out.Blockers) > 0 {
 			s.stepsStay()
