@@ -63,11 +63,15 @@ func (c *Cluster) orderOn(node string, found map[Key]map[string]*OrderedRole) {
 		here[key], waiting = append(here[key], role), append(waiting, entry{key, member.Entry})
 	}
 	for _, w := range waiting {
-		at := found[w.key][w.of.Role]
-		for _, earlier := range w.of.LeavesAfter {
-			if slices.Contains(here[w.key], earlier) && !slices.Contains(at.After, earlier) {
-				at.After = append(at.After, earlier)
-			}
+		found[w.key][w.of.Role].await(w.of.LeavesAfter, here[w.key])
+	}
+}
+
+// await adds those of earlier roles that are on a node.
+func (r *OrderedRole) await(earlier, here []string) {
+	for _, role := range earlier {
+		if slices.Contains(here, role) && !slices.Contains(r.After, role) {
+			r.After = append(r.After, role)
 		}
 	}
 }

@@ -116,7 +116,7 @@ func TestMembersOfALostNode(t *testing.T) {
 		if diff := cmp.Diff([]string{"Evacuate of n1", "Evacuate of n1"}, c.said()); diff != "" {
 			t.Fatalf("(-want +got):\n%s", diff)
 		}
-		if p := r.stored(t).Status.Preparations; len(p) != 1 || p[0].Job != "1" || p[0].RemainingAtStart != 2 || p[0].Remaining != 1 {
+		if p := r.stored(t).Status.Preparations; len(p) != 1 || p[0].Job != "1" || p[0].RemainingAtStart != 2 || p[0].Remaining != 0 || p[0].Message != "" {
 			t.Errorf("%+v", p)
 		}
 		node.Status.NodeInfo.BootID, node.Status.Conditions[0].Status = "boot-2", corev1.ConditionTrue

@@ -140,6 +140,26 @@ func TestPageOfFoundationDB(t *testing.T) {
 	}
 }
 
+// The policy of OpenStack's page can be used, and so can those of the page about policies that are whole; every role is on the former.
+func TestPageOfOpenStack(t *testing.T) {
+	text, err := os.ReadFile("../../../docs/openstack.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if seen := usable(t, string(text)); seen != 1 {
+		t.Errorf("the page has %d policies", seen)
+	}
+	roles, err := all.Roles()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range roles {
+		if roles[i].System == "openstack" && !strings.Contains(string(text), "\n| `"+roles[i].Name+"` |") {
+			t.Errorf("role %s is not on the page", roles[i].Name)
+		}
+	}
+}
+
 func TestPageNamesEveryFactOfWorkloads(t *testing.T) {
 	kind, _ := all.Kind(&v1alpha1.System{Kubernetes: &v1alpha1.Kubernetes{}})
 	_, section, _ := strings.Cut(page(t), "\n## Plain workloads\n")

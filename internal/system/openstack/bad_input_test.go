@@ -3,6 +3,7 @@ package openstack_test
 import (
 	"context"
 	"errors"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -13,6 +14,15 @@ import (
 	"usher.sh/usher/internal/system/openstack"
 	"usher.sh/usher/test/openstacksim"
 )
+
+func pageOf(t *testing.T) string {
+	t.Helper()
+	text, err := os.ReadFile("../../../docs/openstack.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
 
 // What is wrong is a sentence that says what to do, and no password is in it.
 func TestBadInput(t *testing.T) {
@@ -91,6 +101,12 @@ func TestBadInput(t *testing.T) {
 			want:   "compute API at http://nova.sim:8774, listing hypervisors: it answered 302",
 		},
 	}
+	page := pageOf(t)
+	for _, name := range []string{"wrong credentials", "region missing", "several regions, and none named", "microversion too old", "no administrator", "Keystone does not answer"} {
+		if !strings.Contains(page, "`"+tests[name].want+"`") {
+			t.Errorf("docs/openstack.md has another sentence: %s", name)
+		}
+	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			cloud := openstacksim.New(2)
@@ -146,8 +162,8 @@ func TestTokenExpires(t *testing.T) {
 	cloud.Inject(openstacksim.Fault{Path: "/v3/auth", Status: 401, Body: `{"error": {"code": 401, "message": "no"}}`})
 	want := "compute API at http://nova.sim:8774, listing hypervisors: the token has expired, and there is no new one: identity API at http://keystone.sim:5000 refuses the credentials (401): " +
 		"correct user, password, domain and project in the Secret's clouds.yaml"
-	if _, err := b.observe("compute-1"); err == nil || err.Error() != want {
-		t.Errorf("got  %v\nwant %s", err, want)
+	if _, err := b.observe("compute-1"); err == nil || err.Error() != want || !strings.Contains(pageOf(t), "`"+want+"`") {
+		t.Errorf("got  %v\nwant %s, as docs/openstack.md has it", err, want)
 	}
 	cloud.Heal()
 	cloud.Advance(10 * time.Second)
