@@ -34,7 +34,7 @@ func TestRoleOrders(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			cluster := NewCluster()
 			cluster.SetPolicy(&Policy{Namespace: "cloud", Name: "nova", Members: c.members})
-			for _, at := range strings.FieldsSeq(c.pods) {
+			for at := range strings.FieldsSeq(c.pods) {
 				role, node, _ := strings.Cut(at, "/")
 				cluster.SetPod(&Pod{Namespace: "cloud", Name: node + "-" + role, UID: types.UID(at), Node: node, Labels: map[string]string{"role": role}})
 			}
