@@ -222,6 +222,7 @@ func (w *world) obey(o Order) {
 		case r != nil:
 			r.Stopped, r.ending, r.over = true, true, true
 		}
+	case KeepDrain:
 	}
 }
 

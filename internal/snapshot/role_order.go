@@ -52,19 +52,24 @@ func (c *Cluster) orderOn(node string, found map[Key]map[string]*OrderedRole) {
 			continue
 		}
 		key, role := member.Policy.Key(), member.Entry.Role
-		if found[key] == nil {
-			found[key] = map[string]*OrderedRole{}
-		}
-		if found[key][role] == nil {
-			found[key][role] = &OrderedRole{Role: role}
-		}
-		at := found[key][role]
+		at := orderedRole(found, key, role)
 		at.Pods, at.Load = append(at.Pods, pod), at.Load || member.Entry.Load
 		here[key], waiting = append(here[key], role), append(waiting, entry{key, member.Entry})
 	}
 	for _, w := range waiting {
 		found[w.key][w.of.Role].await(w.of.LeavesAfter, here[w.key])
 	}
+}
+
+// orderedRole is a policy's role, made where it is not there.
+func orderedRole(found map[Key]map[string]*OrderedRole, policy Key, role string) *OrderedRole {
+	if found[policy] == nil {
+		found[policy] = map[string]*OrderedRole{}
+	}
+	if found[policy][role] == nil {
+		found[policy][role] = &OrderedRole{Role: role}
+	}
+	return found[policy][role]
 }
 
 // await adds those of earlier roles that are on a node.
