@@ -299,10 +299,7 @@ func (s *stepping) remove() {
 	case s.forsaken():
 		s.write(Cancelled)
 		return
-	case s.leavesBySteps() && s.System.Left == Yes && !s.Cancelled: // it is off the list, whatever holds by now
-		if s.permitted() {
-			s.leave()
-		}
+	case s.hasLeftBySteps():
 		return
 	case s.untouched():
 		if s.examine(); s.unwanted() || len(s.out.Blockers) > 0 {

@@ -64,6 +64,17 @@ func (s *stepping) leave() {
 	s.act(Action{Kind: Write, Progress: next})
 }
 
+// hasLeftBySteps reports whether the predecessor is off its system's list by the policy's steps, and that is still to be written down: whatever holds by now.
+func (s *stepping) hasLeftBySteps() bool {
+	if !s.leavesBySteps() || s.System.Left != Yes || s.Cancelled {
+		return false
+	}
+	if s.permitted() {
+		s.leave()
+	}
+	return true
+}
+
 // stepsStay says what is not taken back where a request is deleted while its member leaves.
 func (s *stepping) stepsStay() {
 	if s.Cancelled && s.leavesBySteps() {

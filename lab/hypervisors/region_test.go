@@ -83,7 +83,9 @@ func newRegion(t *testing.T) *region {
 	}
 	var entries []v1alpha1.MemberSelector
 	for role, agent := range agents {
-		entry := v1alpha1.MemberSelector{Role: role, Selector: metav1.LabelSelector{MatchLabels: testlab.Labels(agent.app)}, Leaves: v1alpha1.LeavesLoad}
+		entry := v1alpha1.MemberSelector{
+			Role: role, Selector: metav1.LabelSelector{MatchLabels: testlab.Labels(agent.app)}, Leaves: v1alpha1.LeavesLoad, Controllers: []string{simulated},
+		}
 		if role == "neutron-l2-agent" {
 			entry.LeavesAfter = []string{"nova-compute", "neutron-l3-agent", "neutron-dhcp-agent", "neutron-bgp-agent"}
 		}
@@ -103,6 +105,9 @@ func affinity(hosts []string) *corev1.Affinity {
 		NodeSelectorTerms: []corev1.NodeSelectorTerm{{MatchExpressions: []corev1.NodeSelectorRequirement{own}}},
 	}}}
 }
+
+// simulated is the user that ends pods, as kubelets do.
+const simulated = "kwok"
 
 // manager is what the rights are given to.
 var manager = []rbacv1.Subject{{Kind: "ServiceAccount", Name: "usher-manager", Namespace: install.DefaultNamespace}}
@@ -165,6 +170,11 @@ func (r *region) usher(t *testing.T, args ...string) (string, int) {
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	defer cancel()
 	return ended(t, exec.CommandContext(ctx, r.lab.Usher(t), append(args, "--kubeconfig", r.lab.Kubeconfig())...))
+}
+
+func (r *region) kubectl(t *testing.T, args ...string) (string, int) {
+	t.Helper()
+	return ended(t, exec.CommandContext(t.Context(), r.lab.Binary(t, "kubectl"), append([]string{"--kubeconfig", r.lab.Kubeconfig()}, args...)...))
 }
 
 // ended is what a command prints, and its exit code.
