@@ -47,12 +47,25 @@ func (h *policyHandler) Handle(ctx context.Context, request admission.Request) a
 			return *refused
 		}
 	}
+	if asksAnew(request.OldObject.Raw, &policy, removes) {
+		if refused := h.review(ctx, &request, replacementRights(request.Namespace), "provider.statefulSet or provider.deletePod"); refused != nil {
+			return *refused
+		}
+	}
 	return admission.Allowed("").WithWarnings(h.warnings(ctx, request.Namespace, &policy)...)
 }
 
 // repairs reports whether a policy has members replaced by itself.
 func repairs(spec *v1alpha1.EvictionPolicySpec) bool {
 	return spec.Repair != nil && spec.Repair.Mode == v1alpha1.RepairAutomatic
+}
+
+// removes reports whether a policy has members removed when they are replaced. Who writes it says when, and what becomes of their volumes, also of those for
+// which another has made a request.
+func removes(spec *v1alpha1.EvictionPolicySpec) bool {
+	return slices.ContainsFunc(spec.Members, func(m v1alpha1.MemberSelector) bool {
+		return m.Provider != nil && (m.Provider.StatefulSet != nil || m.Provider.DeletePod != nil)
+	})
 }
 
 // patches reports whether a policy has objects patched as its ServiceAccount.
