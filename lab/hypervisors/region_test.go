@@ -58,7 +58,7 @@ func newRegion(t *testing.T) *region {
 	t.Helper()
 	r := &region{cloud: openstack.Start(t)}
 	r.connect(t)
-	r.lab = testlab.Start(t)
+	r.lab = testlab.Start(t, testlab.WithNodeGrace(30*time.Second)) // simulated kubelets renew their Leases every ten seconds
 	scheme := runtime.NewScheme()
 	must(t, clientgoscheme.AddToScheme(scheme))
 	must(t, v1alpha1.AddToScheme(scheme))
