@@ -12,7 +12,7 @@ import (
 
 // Surplus is that a workload has more ready pods than it is to have.
 type Surplus struct {
-	Wanted string    // what its controllers want: its replicas, and those of its ReplicaSets. A step of a rollout makes another surplus
+	Wanted string    // what its controllers want: its replicas, and those of its ReplicaSets that have pods. A step of a rollout makes another surplus
 	Since  time.Time // when it was first seen
 	Last   time.Time // when it was last seen
 }
@@ -63,12 +63,13 @@ func (s Surplus) stands(wanted string, now time.Time) bool {
 	return s.Wanted == wanted && now.Before(s.Last.Add(surplusFor))
 }
 
-// wantedOf says what the controllers of a workload want. Evictions do not change that.
+// wantedOf says what the controllers of a workload want. Evictions do not change that. A ReplicaSet without a pod does not count: it is not read, and none of
+// its pods is ready.
 func (d *decider) wantedOf(w *snapshot.Workload) string {
 	var words strings.Builder
 	fmt.Fprint(&words, d.scaledTo(w))
 	for _, set := range d.Cluster.WorkloadsOf(w.AsOwner()) {
-		if set.Replicas != 0 {
+		if set.Replicas != 0 && len(d.Cluster.PodsOf(set.AsOwner())) > 0 {
 			fmt.Fprintf(&words, " %s=%d", set.UID, set.Replicas)
 		}
 	}
