@@ -24,6 +24,7 @@ func cacheOptions(pods *slimmer, requests requests) cache.Options {
 		&corev1.Namespace{}:            {Transform: slimNamespace},
 		&v1alpha1.EvictionPolicy{}:     {Transform: slimPolicy},
 		&v1alpha1.ReplacementRequest{}: {Transform: slimReplacement},
+		&v1alpha1.MemberSet{}:          {Transform: slimMemberSet},
 	}
 	if requests.served { // of a kind that is not served the cache cannot say whether it has namespaces
 		all[&api.EvictionRequest{}] = cache.ByObject{Transform: slimRequest}

@@ -6,12 +6,13 @@ import (
 
 	"usher.sh/usher/api/v1alpha1"
 	"usher.sh/usher/internal/evictionrequest"
+	"usher.sh/usher/internal/memberset"
 	"usher.sh/usher/internal/policycache"
 	"usher.sh/usher/internal/replacement"
 )
 
 // Of the objects that tenants write beside pods the metadata is bounded here: the apiserver takes a megabyte of it. What they say is
-// bounded by their schemas, and a policy's spec by admission.
+// bounded by their schemas, a policy's spec by admission, and a MemberSet's is not kept.
 
 func slimPolicy(object any) (any, error) {
 	policy, ok := object.(*v1alpha1.EvictionPolicy)
@@ -57,6 +58,14 @@ func slimReplacement(object any) (any, error) {
 		return object, nil
 	}
 	return replacement.Slim(request), nil
+}
+
+func slimMemberSet(object any) (any, error) {
+	set, ok := object.(*v1alpha1.MemberSet)
+	if !ok {
+		return object, nil
+	}
+	return memberset.Slim(set), nil
 }
 
 // slimEviction keeps the labels and owners, which Usher's controller writes and bounds.

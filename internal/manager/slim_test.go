@@ -3,6 +3,7 @@ package manager
 import (
 	"fmt"
 	"maps"
+	"reflect"
 	"runtime"
 	"slices"
 	"strings"
@@ -11,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	api "k8s.io/api/lifecycle/v1alpha1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	k8sruntime "k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	toolscache "k8s.io/client-go/tools/cache"
 
@@ -18,6 +20,7 @@ import (
 
 	"usher.sh/usher/api/v1alpha1"
 	"usher.sh/usher/internal/evictionrequest"
+	"usher.sh/usher/internal/memberset"
 	"usher.sh/usher/internal/policycache"
 )
 
@@ -286,18 +289,30 @@ func largeMeta(i int) metav1.ObjectMeta {
 	return meta
 }
 
-// transformed is what the cache keeps of a ReplacementRequest.
+// transformed is what the cache keeps of an object.
 func transformed(object any) (any, error) {
 	for kind, by := range cacheOptions(&slimmer{}, requests{}).ByObject {
-		if _, is := kind.(*v1alpha1.ReplacementRequest); is && by.Transform != nil {
+		if reflect.TypeOf(kind) == reflect.TypeOf(object) && by.Transform != nil {
 			return by.Transform(object)
 		}
 	}
 	return object, nil
 }
 
-// TestLargeObjectsAreBounded: what a tenant writes on eviction requests, policies and replacement requests, and makes Usher write on evictions, does not fill
-// the memory.
+// largeSet is a set whose metadata and templates are as large, and of whose members one is kept from starting among many others.
+func largeSet(i int) any {
+	text := strings.Repeat("x", 60<<10)
+	set := &v1alpha1.MemberSet{ObjectMeta: largeMeta(i), Status: v1alpha1.MemberSetStatus{ClusterFile: fmt.Sprint(i, text), Members: []v1alpha1.SetMember{
+		{ID: "db-1", Shape: v1alpha1.MemberShape{NodeSelector: map[string]string{"large": fmt.Sprint(i, text)}}},
+	}}}
+	set.Annotations[v1alpha1.CrashLoopPrefix+"kv"] = fmt.Sprint(text, i, ",db-1")
+	raw := fmt.Appendf(nil, `{"metadata":{"annotations":{"large":"%d%s"}}}`, i, text)
+	set.Spec.Groups = []v1alpha1.MemberGroup{{Name: "a", Template: k8sruntime.RawExtension{Raw: raw}}}
+	return set
+}
+
+// TestLargeObjectsAreBounded: what a tenant writes on eviction requests, policies, replacement requests and MemberSets, and makes Usher write on evictions, does
+// not fill the memory.
 func TestLargeObjectsAreBounded(t *testing.T) {
 	cases := []struct {
 		name string
@@ -328,6 +343,10 @@ func TestLargeObjectsAreBounded(t *testing.T) {
 		}, transformed, func(o any) bool {
 			q := o.(*v1alpha1.ReplacementRequest)
 			return q.Labels[v1alpha1.MaintainedNodeLabel] != "n" || !slices.Contains(q.Finalizers, v1alpha1.ReplacementFinalizer)
+		}},
+		{"a set", 4 << 10, largeSet, transformed, func(o any) bool {
+			stops := memberset.StopsOf(o.(*v1alpha1.MemberSet))
+			return stops.Of("db-1") != v1alpha1.CrashLoopPrefix+"kv"
 		}},
 	}
 	for _, c := range cases {
