@@ -84,13 +84,19 @@ func (l *look) of() []client.ListOption {
 }
 
 func (r *reconciler) pods(ctx context.Context, l *look) error {
-	var pods corev1.PodList
-	if err := r.live.List(ctx, &pods, l.of()...); err != nil {
+	var pods []corev1.Pod
+	err := observe.EachPage(ctx, r.live, &corev1.PodList{}, func(page *corev1.PodList) bool {
+		for i := range page.Items {
+			pods = append(pods, *memberset.SlimPod(&page.Items[i]))
+		}
+		return true
+	}, l.of()...)
+	if err != nil {
 		return fmt.Errorf("listing pods: %w", err)
 	}
-	l.members = membersOf(l.set, pods.Items)
-	for i := range pods.Items {
-		pod := &pods.Items[i]
+	l.members = membersOf(l.set, pods)
+	for i := range pods {
+		pod := &pods[i]
 		p := memberset.PodOf(l.set, pod)
 		if p.Node != "" {
 			if err := r.place(ctx, l.set, &p); err != nil {
@@ -164,8 +170,13 @@ func (r *reconciler) place(ctx context.Context, set *v1alpha1.MemberSet, p *memb
 
 // claims are not owned by the set: those are its own that were made for it.
 func (r *reconciler) claims(ctx context.Context, l *look) error {
-	var claims corev1.PersistentVolumeClaimList
-	err := r.live.List(ctx, &claims, l.of()...)
+	var claims []corev1.PersistentVolumeClaim
+	err := observe.EachPage(ctx, r.live, &corev1.PersistentVolumeClaimList{}, func(page *corev1.PersistentVolumeClaimList) bool {
+		for i := range page.Items {
+			claims = append(claims, *memberset.SlimClaim(&page.Items[i]))
+		}
+		return true
+	}, l.of()...)
 	switch {
 	case apierrors.IsForbidden(err):
 		l.unread("the claims of namespace "+l.set.Namespace, err.Error(), r.binding())
@@ -174,8 +185,8 @@ func (r *reconciler) claims(ctx context.Context, l *look) error {
 		return fmt.Errorf("listing claims: %w", err)
 	}
 	pinning(l)
-	for i := range claims.Items {
-		claim := &claims.Items[i]
+	for i := range claims {
+		claim := &claims[i]
 		c := memberset.ClaimOf(l.set, claim)
 		if c.Volume != "" && l.leaves(claim.Name) {
 			if err := r.volume(ctx, claim, &c); err != nil {
@@ -219,8 +230,13 @@ func (r *reconciler) services(ctx context.Context, l *look) error {
 	if l.in.Kind.Ports == nil {
 		return nil
 	}
-	var services corev1.ServiceList
-	err := r.live.List(ctx, &services, l.of()...)
+	var services []memberset.Service
+	err := observe.EachPage(ctx, r.live, &corev1.ServiceList{}, func(page *corev1.ServiceList) bool {
+		for i := range page.Items {
+			services = append(services, memberset.ServiceOf(l.set, &page.Items[i]))
+		}
+		return true
+	}, l.of()...)
 	switch {
 	case apierrors.IsForbidden(err):
 		l.unread("the Services of namespace "+l.set.Namespace, err.Error(), r.binding())
@@ -228,9 +244,7 @@ func (r *reconciler) services(ctx context.Context, l *look) error {
 	case err != nil:
 		return fmt.Errorf("listing Services: %w", err)
 	}
-	for i := range services.Items {
-		l.in.Services = append(l.in.Services, memberset.ServiceOf(l.set, &services.Items[i]))
-	}
+	l.in.Services = services
 	l.address()
 	return nil
 }
