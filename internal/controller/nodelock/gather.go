@@ -15,6 +15,7 @@ import (
 	"usher.sh/usher/internal/evictionrequest"
 	"usher.sh/usher/internal/evictionrequest/targets"
 	"usher.sh/usher/internal/nodelock"
+	"usher.sh/usher/internal/observe"
 	"usher.sh/usher/internal/policycache"
 	"usher.sh/usher/internal/snapshot"
 )
@@ -132,15 +133,18 @@ func (r *reconciler) waiters(ctx context.Context, policy *v1alpha1.EvictionPolic
 // confirmed is what is written on a node once its holders were read past the cache, which may not show yet that another has come; nil: nothing is to be
 // written.
 func (r *reconciler) confirmed(ctx context.Context, policy *v1alpha1.EvictionPolicy, in nodelock.Input, node *snapshot.Node) (*nodelock.Write, error) {
-	var list corev1.PodList
-	if err := r.live.List(ctx, &list, client.InNamespace(policy.Namespace), client.MatchingFields{"spec.nodeName": node.Name}); err != nil {
+	in.Nodes, in.Holders = []*snapshot.Node{node}, nil
+	err := observe.EachPage(ctx, r.live, &corev1.PodList{}, func(page *corev1.PodList) bool {
+		pods := make([]*snapshot.Pod, len(page.Items))
+		for i := range page.Items {
+			pods[i] = policycache.Facts(&page.Items[i])
+		}
+		in.Holders = append(in.Holders, r.holders(policy, pods)...)
+		return true
+	}, client.InNamespace(policy.Namespace), client.MatchingFields{"spec.nodeName": node.Name})
+	if err != nil {
 		return nil, fmt.Errorf("listing the pods on node %s: %w", node.Name, err)
 	}
-	pods := make([]*snapshot.Pod, len(list.Items))
-	for i := range list.Items {
-		pods[i] = policycache.Facts(&list.Items[i])
-	}
-	in.Nodes, in.Holders = []*snapshot.Node{node}, r.holders(policy, pods)
 	if result := nodelock.Decide(in); len(result.Writes) > 0 {
 		return &result.Writes[0], nil
 	}

@@ -1,7 +1,10 @@
 package nodelock
 
 import (
+	"context"
+	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -15,6 +18,7 @@ import (
 
 	"usher.sh/usher/api/v1alpha1"
 	"usher.sh/usher/internal/evictionrequest"
+	"usher.sh/usher/internal/observe"
 )
 
 // A cloud that runs is labelled and locked as it is, each node by one write, and nothing else is touched.
@@ -248,5 +252,61 @@ func TestWhatWakes(t *testing.T) {
 	g.now = g.now.Add(time.Millisecond)
 	if wait := g.r.early(key); wait <= 0 || wait >= pause {
 		t.Errorf("it may be looked at again after %s", wait)
+	}
+}
+
+// pages is an apiserver that gives as many pods at a time as it is asked for, and whose lists must not be asked for whole.
+type pages struct{ client.Client }
+
+func (p pages) List(ctx context.Context, list client.ObjectList, options ...client.ListOption) error {
+	asked := (&client.ListOptions{}).ApplyOptions(options)
+	if asked.Limit == 0 || asked.Limit > observe.AtOnce {
+		return fmt.Errorf("%T is asked for whole", list)
+	}
+	pods, is := list.(*corev1.PodList)
+	if !is {
+		return fmt.Errorf("%T is not served", list)
+	}
+	if err := p.Client.List(ctx, pods, &client.ListOptions{Namespace: asked.Namespace, FieldSelector: asked.FieldSelector}); err != nil {
+		return err
+	}
+	first, _ := strconv.Atoi(asked.Continue)
+	last := min(len(pods.Items), first+int(asked.Limit))
+	if last < len(pods.Items) {
+		pods.Continue = strconv.Itoa(last)
+	}
+	pods.Items = pods.Items[first:last]
+	return nil
+}
+
+// The pods on a node, each of which its owner may make as large as the apiserver takes it, are never read all at once, and a holder on any page keeps its lock.
+func TestPodsOnANodeAreReadInPages(t *testing.T) {
+	for name, c := range map[string]struct {
+		others int
+		holder bool
+	}{
+		"one page":                 {0, true},
+		"the last of two pages":    {observe.AtOnce, true},
+		"the last of many":         {3*observe.AtOnce + 1, true},
+		"several, without holders": {2 * observe.AtOnce, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := newRig(t, policy(), pod("a1", "agent", "n1"), pod("r1", "router", "n1"))
+			for i := range c.others {
+				g.create(t, pod(fmt.Sprint("other-", i), "other", "n1"))
+			}
+			g.r.live = pages{g.Client}
+			g.look(t)
+			g.wantNode(t, "n1", "False", own)
+			if g.cached.pod = "r1"; !c.holder {
+				g.remove(t, pod("r1", "router", "n1"))
+			}
+			g.look(t)
+			if c.holder {
+				g.wantNode(t, "n1", "False", own)
+			} else {
+				g.wantNode(t, "n1", "False")
+			}
+		})
 	}
 }

@@ -13,6 +13,7 @@ import (
 
 	"usher.sh/usher/api/v1alpha1"
 	"usher.sh/usher/internal/memberset"
+	"usher.sh/usher/internal/observe"
 	"usher.sh/usher/internal/replacement"
 )
 
@@ -123,19 +124,23 @@ func (r *reconciler) listOnce(ctx context.Context, set *ofMemberSet, s *objects,
 		return nil
 	}
 	s.read, s.names = true, map[string]bool{}
-	err := r.live.List(ctx, list, client.InNamespace(set.Namespace), client.MatchingLabels{v1alpha1.MemberSetLabel: set.Name})
-	if apierrors.IsForbidden(err) {
-		s.unknown = true
-		return nil
-	}
-	if err == nil {
-		err = meta.EachListItem(list, func(o runtime.Object) error {
+	var failed error
+	err := observe.EachPage(ctx, r.live, list, func(page client.ObjectList) bool {
+		failed = meta.EachListItem(page, func(o runtime.Object) error {
 			object, err := meta.Accessor(o)
 			if err == nil {
 				s.names[object.GetName()] = true
 			}
 			return err
 		})
+		return failed == nil
+	}, client.InNamespace(set.Namespace), client.MatchingLabels{v1alpha1.MemberSetLabel: set.Name})
+	if apierrors.IsForbidden(err) {
+		s.unknown = true
+		return nil
+	}
+	if err == nil {
+		err = failed
 	}
 	if err != nil {
 		return fmt.Errorf("listing what members of MemberSet %s need: %w", set.Name, err)
