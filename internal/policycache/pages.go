@@ -166,16 +166,13 @@ func sizes(ctx context.Context, cache client.Reader, namespace string, selectors
 	for i, which := range selectors {
 		for n := range cached.Items {
 			if pod := &cached.Items[n]; which.Matches(labels.Set(pod.Labels)) {
-				all[i] = append(all[i], sized{pod.Name, size(pod)})
+				all[i] = append(all[i], sized{pod.Name, Size(pod)})
 			}
 		}
 		slices.SortFunc(all[i], func(a, b sized) int { return cmp.Compare(a.name, b.name) })
 	}
 	return all, nil
 }
-
-// size is what SetSize has noted; 0: nothing.
-func size(pod *corev1.Pod) int64 { return max(pod.Generation, -pod.Generation) }
 
 func after(ahead []sized, name string) []sized {
 	at, found := slices.BinarySearchFunc(ahead, name, func(s sized, name string) int { return cmp.Compare(s.name, name) })

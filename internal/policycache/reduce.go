@@ -54,3 +54,6 @@ func Reduced(pod *corev1.Pod) bool { return pod.Generation < 0 }
 
 // SetSize notes in a pod of the cache, which has no use for a generation, how many bytes the apiserver sends for it.
 func SetSize(pod *corev1.Pod, bytes int) { pod.Generation = int64(max(1, bytes)) }
+
+// Size is how many bytes the apiserver sends for a pod of the cache, as SetSize has noted it; 0: it has noted nothing.
+func Size(pod *corev1.Pod) int64 { return max(pod.Generation, -pod.Generation) }

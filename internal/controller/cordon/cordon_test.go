@@ -23,6 +23,7 @@ import (
 	lifecycleapi "usher.sh/usher/api/lifecycle"
 	"usher.sh/usher/api/v1alpha1"
 	"usher.sh/usher/internal/act"
+	"usher.sh/usher/internal/controller/wiring"
 	"usher.sh/usher/internal/eviction"
 	"usher.sh/usher/internal/evictionrequest"
 	"usher.sh/usher/internal/evictionrequest/targets"
@@ -59,7 +60,7 @@ func newRig(t *testing.T, objects ...client.Object) *rig {
 		return nil
 	}
 	store := fake.NewClientBuilder().WithScheme(scheme).WithObjects(append(objects, node(false), policy())...).
-		WithIndex(&corev1.Pod{}, nodeIndex, nodeOfGoverned).
+		WithIndex(&corev1.Pod{}, wiring.GovernedNode, wiring.NodeOfGoverned).
 		WithIndex(&api.EvictionRequest{}, targets.Field, targets.IndexPod).WithIndex(&api.Eviction{}, targets.Field, targets.IndexPod).
 		WithInterceptorFuncs(interceptor.Funcs{
 			Create: func(ctx context.Context, c client.WithWatch, o client.Object, options ...client.CreateOption) error {

@@ -44,15 +44,12 @@ type reconciler struct {
 // Of the workers a namespace has workersEach at a time.
 const workers, workersEach = 2, 1
 
-// nodeIndex finds governed pods by their node.
-const nodeIndex = "cordon:node"
-
 // Controllers returns the controller of a cluster that serves eviction requests.
 func Controllers(mgr ctrl.Manager, o Options) []wiring.Controller {
 	r := &reconciler{Options: o, client: mgr.GetClient()}
 	return []wiring.Controller{{
 		Name: "cordon", Workers: workers, WorkersEach: workersEach, Reconcile: r.reconcile,
-		Indexes: append(wiring.TargetPodIndexes(), wiring.Index{Object: &corev1.Pod{}, Field: nodeIndex, Values: nodeOfGoverned}),
+		Indexes: append(wiring.TargetPodIndexes(), wiring.GovernedNodeIndexes()...),
 		Watches: []wiring.Watch{
 			{Object: &corev1.Node{}, Keys: r.podsOn, When: cordonChanges()},
 			{Object: &corev1.Pod{}, Keys: governed, When: membershipChanges()},
@@ -60,14 +57,6 @@ func Controllers(mgr ctrl.Manager, o Options) []wiring.Controller {
 			{Object: &api.EvictionRequest{}, Keys: wiring.PodOf, When: ownRequest()},
 		},
 	}}
-}
-
-func nodeOfGoverned(o client.Object) []string {
-	pod, ok := o.(*corev1.Pod)
-	if !ok || pod.Labels[v1alpha1.PolicyLabel] == "" || pod.Spec.NodeName == "" {
-		return nil
-	}
-	return []string{pod.Spec.NodeName}
 }
 
 // cordonChanges passes nodes that are cordoned when they are first seen or go, and updates that cordon a node or take that back.
@@ -97,7 +86,7 @@ func membershipChanges() predicate.Predicate {
 
 // governed is asked for what a pod was before as well.
 func governed(ctx context.Context, o client.Object) []reconcile.Request {
-	if len(nodeOfGoverned(o)) == 0 {
+	if len(wiring.NodeOfGoverned(o)) == 0 {
 		return nil
 	}
 	return wiring.Itself(ctx, o)
@@ -113,7 +102,7 @@ func ownRequest() predicate.Predicate {
 }
 
 func (r *reconciler) podsOn(ctx context.Context, node client.Object) []reconcile.Request {
-	return r.pods(ctx, client.MatchingFields{nodeIndex: node.GetName()})
+	return r.pods(ctx, client.MatchingFields{wiring.GovernedNode: node.GetName()})
 }
 
 func (r *reconciler) podsOf(ctx context.Context, policy client.Object) []reconcile.Request {

@@ -17,8 +17,10 @@ import (
 	"usher.sh/usher/api/v1alpha1"
 	"usher.sh/usher/internal/act"
 	"usher.sh/usher/internal/answers"
+	"usher.sh/usher/internal/controller/wiring"
 	"usher.sh/usher/internal/eviction"
 	"usher.sh/usher/internal/evictionrequest"
+	"usher.sh/usher/internal/observe"
 	"usher.sh/usher/internal/policycache"
 )
 
@@ -28,6 +30,8 @@ const (
 	// head is how long after the end of a toleration Kubernetes' own DELETE, and the request that admission makes of it, are
 	// waited for.
 	head = 10 * time.Second
+	// mostAtOnce is how many bytes of pods are read at once. A tenant can make hundreds of a megabyte, and bind them to a node.
+	mostAtOnce = 8 << 20
 	// again is how often a node is looked at while a pod is on it that Kubernetes would have evicted. Requests go for many
 	// causes: their policy is replaced, a taint comes back, they are deleted.
 	again = 10 * time.Minute
@@ -45,43 +49,69 @@ func (r *Reconciler) reconcile(ctx context.Context, key reconcile.Request) (reco
 	if len(taints) == 0 {
 		return reconcile.Result{}, nil
 	}
-	pods, err := r.labelled(ctx, node.Name)
-	if err != nil {
-		return reconcile.Result{}, err
-	}
 	now := r.Gatherer.Now()
 	var failed []error
 	var next time.Time
-	for i := range pods {
-		end, ends := eviction.TaintEnd(taints, pods[i].Spec.Tolerations, pods[i].CreationTimestamp.Time, r.since(node.UID, now))
+	err := r.labelled(ctx, node.Name, func(pod *corev1.Pod) {
+		end, ends := eviction.TaintEnd(taints, pod.Spec.Tolerations, pod.CreationTimestamp.Time, r.since(node.UID, now))
 		if !ends {
-			continue
+			return
 		}
 		at := end.Add(head)
 		if !at.After(now) {
-			failed = append(failed, r.request(ctx, &pods[i]))
+			failed = append(failed, r.request(ctx, pod))
 			at = now.Add(again)
 		}
 		if next.IsZero() || at.Before(next) {
 			next = at
 		}
-	}
+	})
+	failed = append(failed, err)
 	if err := errors.Join(failed...); err != nil || next.IsZero() {
 		return reconcile.Result{}, err
 	}
 	return reconcile.Result{RequeueAfter: next.Sub(now)}, nil
 }
 
-// labelled returns the pods of a node whose DELETE admission guards. They are not in the cache with their tolerations; the
-// apiserver has them by node in its own.
-func (r *Reconciler) labelled(ctx context.Context, node string) ([]corev1.Pod, error) {
-	var pods corev1.PodList
-	err := r.live.List(ctx, &pods, client.MatchingFields{"spec.nodeName": node}, client.HasLabels{v1alpha1.PolicyLabel},
-		&client.ListOptions{Raw: &metav1.ListOptions{ResourceVersion: "0"}})
+// labelled calls each with the pods of a node whose DELETE admission guards. They are not in the cache with their tolerations; the
+// apiserver has them by node in its own, from which it sends all of them at once, whatever limit is asked for. Where that is too much, as
+// far as the cache knows, they are read in pages, for which it may have to look at all pods that there are.
+func (r *Reconciler) labelled(ctx context.Context, node string, each func(*corev1.Pod)) error {
+	bytes, err := r.bytes(ctx, node)
 	if err != nil {
-		return nil, fmt.Errorf("listing the governed pods on node %s: %w", node, err)
+		return err
 	}
-	return pods.Items, nil
+	all := func(pods *corev1.PodList) bool {
+		for i := range pods.Items {
+			each(&pods.Items[i])
+		}
+		return true
+	}
+	which := []client.ListOption{client.MatchingFields{"spec.nodeName": node}, client.HasLabels{v1alpha1.PolicyLabel}}
+	if bytes > mostAtOnce {
+		err = observe.EachPage(ctx, r.live, &corev1.PodList{}, all, which...)
+	} else {
+		var pods corev1.PodList
+		if err = r.live.List(ctx, &pods, append(which, &client.ListOptions{Raw: &metav1.ListOptions{ResourceVersion: "0"}})...); err == nil {
+			all(&pods)
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("listing the governed pods on node %s: %w", node, err)
+	}
+	return nil
+}
+
+// bytes is how much the apiserver sends for them, by the cache.
+func (r *Reconciler) bytes(ctx context.Context, node string) (total int64, err error) {
+	var pods corev1.PodList
+	if err := r.client.List(ctx, &pods, client.MatchingFields{wiring.GovernedNode: node}, client.UnsafeDisableDeepCopy); err != nil {
+		return 0, fmt.Errorf("listing the governed pods on node %s: %w", node, err)
+	}
+	for i := range pods.Items {
+		total += policycache.Size(&pods.Items[i])
+	}
+	return total, nil
 }
 
 // request asks for a pod's eviction in the name of Kubernetes' controller, where that has begun and no request stands. What

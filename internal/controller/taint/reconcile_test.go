@@ -19,6 +19,7 @@ import (
 	"usher.sh/usher/api/v1alpha1"
 	"usher.sh/usher/internal/act"
 	"usher.sh/usher/internal/answers"
+	"usher.sh/usher/internal/controller/wiring"
 	"usher.sh/usher/internal/eviction"
 	"usher.sh/usher/internal/evictionrequest"
 	"usher.sh/usher/internal/evictionrequest/targets"
@@ -50,6 +51,7 @@ func newReconciler(t *testing.T, objects ...client.Object) *Reconciler {
 			pod, _ := o.(*corev1.Pod)
 			return []string{pod.Spec.NodeName}
 		}).
+		WithIndex(&corev1.Pod{}, wiring.GovernedNode, wiring.NodeOfGoverned).
 		WithIndex(&api.EvictionRequest{}, targets.Field, targets.IndexPod).WithIndex(&api.Eviction{}, targets.Field, targets.IndexPod).Build()
 	kinds := func(*v1alpha1.System) (system.Kind, bool) { return system.Kind{Name: "http"}, true }
 	now := func() time.Time { return noon }

@@ -57,7 +57,7 @@ type seenTaint struct {
 func Controllers(mgr ctrl.Manager, o Options) []wiring.Controller {
 	r := &Reconciler{Options: o, client: mgr.GetClient(), live: mgr.GetAPIReader(), seen: map[seenTaint]time.Time{}}
 	return []wiring.Controller{{
-		Name: "taint", Workers: 1, Reconcile: r.reconcile,
+		Name: "taint", Workers: 1, Reconcile: r.reconcile, Indexes: wiring.GovernedNodeIndexes(),
 		Watches: []wiring.Watch{
 			{Object: &corev1.Node{}, Keys: wiring.Itself, When: taintsChange()},
 			{Object: &corev1.Pod{}, Keys: nodeOf, When: becomesGoverned()},
