@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 
 	api "k8s.io/api/lifecycle/v1alpha1"
 	"k8s.io/apimachinery/pkg/types"
@@ -31,7 +33,8 @@ func (l *look) ask(ctx context.Context, leave []nodelock.Holder) error {
 		}
 		failed = append(failed, accepted(l.r.Act.Ask(ctx, l.policy.Name, holder), "requesting that pod "+holder.Pod.String()+" leaves"))
 	}
-	for uid, request := range requests {
+	for _, uid := range slices.Sorted(maps.Keys(requests)) {
+		request := requests[uid]
 		if wanted[uid] || !evictionrequest.Stands(request) || evictionrequest.Settled(request) {
 			continue
 		}

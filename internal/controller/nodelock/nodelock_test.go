@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	api "k8s.io/api/lifecycle/v1alpha1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
@@ -170,12 +171,37 @@ func TestRefusedWritesAreNamed(t *testing.T) {
 	if remedy := g.stored(t).Status.NodeLock.Blockers[0].Remedy; remedy != "kubectl create rolebinding usher-node-locks-impersonate -n stack --clusterrole=usher-node-locks-impersonate --serviceaccount=usher-system:usher-manager" {
 		t.Errorf("remedy %q", remedy)
 	}
+	g.refuse = apierrors.NewTimeoutError("the apiserver has been away", 1)
+	if result := g.look(t); result.RequeueAfter != afterSilence {
+		t.Errorf("what was not answered is tried again after %s", result.RequeueAfter)
+	}
 	g.refuse = nil
 	g.look(t)
 	g.wantNode(t, "n1", "False")
 	g.wantNode(t, "n2", "False")
 	if status := g.stored(t).Status.NodeLock; status != nil {
 		t.Errorf("status %+v", status)
+	}
+}
+
+// A lock of a policy that is deleted during the look would be left for ever.
+func TestNothingIsLockedForAPolicyThatIsBeingDeleted(t *testing.T) {
+	g := newRig(t, policy(), pod("r1", "router", "n1"), pod("r2", "router", "n2"))
+	g.wrote = func() { g.remove(t, g.stored(t)) }
+	g.look(t)
+	if len(g.users) != 1 {
+		t.Errorf("%d nodes were written", len(g.users))
+	}
+	g = newRig(t, policy(func(p *v1alpha1.EvictionPolicy) { p.Finalizers = []string{v1alpha1.UndoFinalizer} }), pod("r1", "router", "n1"))
+	g.cached.kept = g.stored(t)
+	gone := g.stored(t)
+	gone.Finalizers = nil
+	if err := g.Update(t.Context(), gone); err != nil {
+		t.Fatal(err)
+	}
+	g.remove(t, gone)
+	if g.look(t); len(g.users) != 0 {
+		t.Errorf("nodes were written for a policy that is gone and that the cache shows: %d", len(g.users))
 	}
 }
 

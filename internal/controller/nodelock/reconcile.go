@@ -24,6 +24,8 @@ const (
 	mostWrites = 100
 	// afterRefusal is when a write is tried again that was refused: it will hardly be accepted sooner.
 	afterRefusal = 30 * time.Second
+	// afterSilence is when one is tried again that was not answered: the apiserver may have been away for a moment, and holders have no lock meanwhile.
+	afterSilence = 5 * time.Second
 )
 
 // ImpersonateRole is the ClusterRole that a namespace binds to the manager so that it acts as one of its ServiceAccounts.
@@ -108,8 +110,8 @@ func (l *look) write(ctx context.Context, writes []nodelock.Write) error {
 
 // one writes on one node, and reports whether the others are worth a try.
 func (l *look) one(ctx context.Context, write *nodelock.Write) (bool, error) {
-	if write.Locks() && !l.held {
-		if held, err := l.hold(ctx); err != nil || !held {
+	if write.Locks() {
+		if may, err := l.mayLock(ctx); err != nil || !may {
 			return false, err
 		}
 	}
@@ -131,6 +133,23 @@ func (l *look) one(ctx context.Context, write *nodelock.Write) (bool, error) {
 	return true, nil
 }
 
+// mayLock reports whether locks may be set: as long as the policy is not being deleted by what is known now, and once its deletion waits for them. Before the first one it is read past
+// the cache, which may show one that is gone, and whose locks nothing would take off.
+func (l *look) mayLock(ctx context.Context) (bool, error) {
+	policy, err := l.r.Gatherer.Policies.Policy(ctx, l.in.Policy)
+	if err != nil || ends(policy) { // which wakes the controller
+		return false, client.IgnoreNotFound(err)
+	}
+	if l.held {
+		return true, nil
+	}
+	var live v1alpha1.EvictionPolicy
+	if err := l.r.live.Get(ctx, l.in.Policy, &live); err != nil || live.UID != l.policy.UID || ends(&live) {
+		return false, client.IgnoreNotFound(err)
+	}
+	return l.hold(ctx)
+}
+
 // hold has the policy's deletion wait until its locks are taken off, before the first is set.
 func (l *look) hold(ctx context.Context) (bool, error) {
 	answer := l.r.Governed.HoldPolicy(ctx, l.policy, true)
@@ -149,6 +168,9 @@ func (l *look) hold(ctx context.Context) (bool, error) {
 
 func (l *look) refused(node string, answer *answers.Answer, remedy string) {
 	l.blockers = append(l.blockers, nodelock.Refused(node, text.Line(cmp.Or(answer.Message, string(answer.Code))), remedy))
+	if answer.Code == answers.Unavailable {
+		l.again(afterSilence)
+	}
 	l.again(afterRefusal)
 }
 

@@ -50,12 +50,22 @@ type rig struct {
 	cached *hiding
 	users  []string // who has written on nodes
 	refuse error    // what writes on nodes are answered
+	wrote  func()   // what happens once a node was written; nil: nothing
 }
 
-// hiding is a cache that does not show one pod.
+// hiding is a cache that does not show one pod, or shows a policy as it was.
 type hiding struct {
 	client.Client
-	pod string
+	pod  string
+	kept *v1alpha1.EvictionPolicy // shown although it is gone; nil: none
+}
+
+func (h *hiding) Get(ctx context.Context, key client.ObjectKey, into client.Object, options ...client.GetOption) error {
+	if policy, ok := into.(*v1alpha1.EvictionPolicy); ok && h.kept != nil {
+		h.kept.DeepCopyInto(policy)
+		return nil
+	}
+	return h.Client.Get(ctx, key, into, options...)
 }
 
 func (h *hiding) List(ctx context.Context, list client.ObjectList, options ...client.ListOption) error {
@@ -129,6 +139,9 @@ func (a asAccount) Patch(ctx context.Context, name string, kind types.PatchType,
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}
 	if err := a.rig.Patch(ctx, node, client.RawPatch(kind, body)); err != nil {
 		return nil, err
+	}
+	if a.rig.wrote != nil {
+		a.rig.wrote()
 	}
 	patched := &unstructured.Unstructured{Object: map[string]any{}}
 	patched.SetResourceVersion(node.ResourceVersion)

@@ -37,7 +37,7 @@ func (s *reconciler) hold(ctx context.Context, f *facts) (time.Duration, error) 
 	deleted, held := policy.DeletionTimestamp != nil, slices.Contains(policy.Finalizers, v1alpha1.UndoFinalizer)
 	needed := outstanding || !deleted && (f.wanted || len(policy.Status.Leaving) > 0)
 	switch {
-	case outstanding && deleted && len(f.locked) > 0:
+	case outstanding && deleted && f.locks(policy):
 		return busy, nil // no event of nodes comes here
 	case outstanding && deleted, !outstanding && !held, needed && held: // a policy that is being deleted takes no finalizer
 		s.unneeded.forget(is(client.ObjectKeyFromObject(policy)))
@@ -77,7 +77,16 @@ func (f *facts) locks(policy *v1alpha1.EvictionPolicy) bool {
 	if policy.DeletionTimestamp == nil {
 		return policy.Spec.NodeLock != nil && !policy.Spec.Audited() && slices.Contains(policy.Finalizers, v1alpha1.UndoFinalizer)
 	}
-	return len(f.locked) > 0 && !f.lockGivenUp(policy)
+	return f.locking() || len(f.locked) > 0 && !f.lockGivenUp(policy)
+}
+
+// lockGrace is for how long locks of a policy may come to the cache once it is being deleted: one whose write is under way is on its node, or refused, by then.
+const lockGrace = 15 * time.Second
+
+// locking reports whether a lock may be on its way that was decided upon before the policy was deleted. Nothing would ever take it off.
+func (f *facts) locking() bool {
+	deleted := f.policy.DeletionTimestamp
+	return f.mayLock && deleted != nil && f.now.Sub(deleted.Time) < lockGrace
 }
 
 func (f *facts) lockGivenUp(policy *v1alpha1.EvictionPolicy) bool {
@@ -163,7 +172,9 @@ func (f *facts) deleting() (reason, message string) {
 	if len(f.policy.Status.Replacing) > 0 && !f.ending {
 		waits = append(waits, "what is begun of replacements is over (kubectl get replacementrequests): "+replacing(f.policy))
 	}
-	if f.locks(f.policy) {
+	if f.locking() && len(f.locked) == 0 {
+		waits = append(waits, "no lock of its members can be on its way to a node any more, at "+f.policy.DeletionTimestamp.Add(lockGrace).UTC().Format(time.RFC3339))
+	} else if f.locks(f.policy) {
 		waits = append(waits, "its locks are taken off nodes, for up to "+undoPatience.String()+" (status.nodeLock says what keeps it): "+enumerate(f.locked, ", "))
 	}
 	if len(waits) == 0 {

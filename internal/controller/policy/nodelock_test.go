@@ -30,10 +30,12 @@ func TestDeletedPolicyWaitsForItsLocks(t *testing.T) {
 	for name, c := range map[string]struct {
 		left     client.Object
 		says     string
+		comes    bool // what is left was on its way, and is there a moment after the deletion
 		released bool // what is left is taken back after a minute
 		gone     time.Duration
 	}{
 		"a lock that is taken off":   {left: locked(key), says: "n1", released: true, gone: 2 * time.Minute},
+		"a lock on its way":          {left: locked(key), comes: true, says: "n1", released: true, gone: 2 * time.Minute},
 		"a lock that stays":          {left: locked(key), says: "n1", gone: undoPatience + 10*time.Second},
 		"a member that is asked":     {left: asked, says: "request " + asked.Name, released: true, gone: 2 * time.Minute},
 		"a lock of another policy":   {left: locked(snapshot.Key{Namespace: "prod", Name: "other"}), gone: time.Second},
@@ -49,12 +51,22 @@ func TestDeletedPolicyWaitsForItsLocks(t *testing.T) {
 				if !ok {
 					t.Fatal("no object")
 				}
-				r := newRig(t, interceptor.Funcs{}, policy, newMember("db-0", "db"), left)
+				there := []client.Object{policy, newMember("db-0", "db")}
+				if !c.comes {
+					there = append(there, left)
+				}
+				r := newRig(t, interceptor.Funcs{}, there...)
 				if r.settled(t, 3*releaseAfter); !slices.Contains(r.stored(t).Finalizers, v1alpha1.UndoFinalizer) {
 					t.Fatal("the policy is let go although it may lock nodes")
 				}
 				if err := r.Delete(t.Context(), r.stored(t)); err != nil {
 					t.Fatal(err)
+				}
+				if c.comes {
+					r.settled(t, lockGrace-time.Second)
+					if err := r.Create(t.Context(), left); err != nil {
+						t.Fatal(err)
+					}
 				}
 				r.settled(t, time.Minute)
 				stored := r.stored(t)

@@ -44,6 +44,7 @@ type facts struct {
 	ending   bool               // the namespace is being deleted
 	refusal  string             // why labels could not be written, "" if they could
 	wanted   bool               // a pod of the namespace is wanted gone
+	mayLock  bool               // it has a nodeLock that is in force, or was until it was deleted
 	locked   []string           // of a policy that is being deleted: the nodes with its locks, and whom it asks to leave them
 }
 
@@ -149,6 +150,7 @@ func (s *reconciler) gather(ctx context.Context, key snapshot.Key) (*facts, erro
 	if f.locked, err = s.locked(ctx, policy); err != nil {
 		return nil, err
 	}
+	f.mayLock = s.Requests && policy.Spec.NodeLock != nil && !policy.Spec.Audited()
 	label, _ := labels(policy)
 	if f.guarded, f.ending, err = s.namespace(ctx, key.Namespace, label); err != nil {
 		return nil, err
