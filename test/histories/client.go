@@ -2,6 +2,7 @@ package histories
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 
@@ -10,6 +11,8 @@ import (
 	api "k8s.io/api/lifecycle/v1alpha1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -47,6 +50,9 @@ func (c *connection) Create(ctx context.Context, object client.Object, options .
 	}
 	return c.write(ctx, "create", whole, object, func() error {
 		created, s := duplicate(object), c.replica.world.setSite()
+		if request, ok := created.(*api.EvictionRequest); ok {
+			request.ManagedFields = intentOf(new(client.CreateOptions).ApplyOptions(options).FieldManager)
+		}
 		if s != nil {
 			s.accept(created)
 		}
@@ -106,7 +112,12 @@ func (c *connection) Delete(ctx context.Context, object client.Object, options .
 	})
 }
 
-func (c *connection) Patch(ctx context.Context, object client.Object, patch client.Patch, _ ...client.PatchOption) error {
+func (c *connection) Patch(ctx context.Context, object client.Object, patch client.Patch, options ...client.PatchOption) error {
+	if _, ok := object.(*api.EvictionRequest); ok {
+		var o client.PatchOptions
+		o.ApplyOptions(options)
+		patch = intentPatch{patch, o.FieldManager}
+	}
 	return c.merge(ctx, object, patch, whole)
 }
 
@@ -141,7 +152,7 @@ func (c *connection) merge(ctx context.Context, object client.Object, patch clie
 	w := c.replica.world
 	key := client.ObjectKeyFromObject(object)
 	before := w.store.get(kindOf(object), key)
-	if unchanged(before, p, body) || reworded(before, p, body, unwokenLookOf(ctx)) || restates(object, p, body) || taintedInTime(before, p, body) || kindOf(object) == policies && c.replica.ages(key, p, body) {
+	if unchanged(before, p, body) || reworded(before, p, body, unwokenLookOf(ctx)) || restates(object, p, body) || taintedInTime(before, p, body) || kindOf(object) == policies && (c.replica.ages(key, p, body) || w.relocks(before, p, body)) {
 		ctx = woken(ctx)
 	}
 	c.replica.checkUnhealthy(kindOf(object), p, body)
@@ -230,7 +241,7 @@ func (l *liveReader) Get(ctx context.Context, key client.ObjectKey, into client.
 	return l.replica.call(ctx, label, plain, func() error { return read(l.replica.world.store.objects, key, into) })
 }
 
-// List returns all objects of a kind that have the labels: there is one namespace.
+// List returns all objects of a kind that have the labels, and pods by their node: there is one namespace.
 func (l *liveReader) List(ctx context.Context, into client.ObjectList, options ...client.ListOption) error {
 	var o client.ListOptions
 	o.ApplyOptions(options)
@@ -238,10 +249,48 @@ func (l *liveReader) List(ctx context.Context, into client.ObjectList, options .
 	return l.replica.call(ctx, fmt.Sprintf("list %s", k), plain, func() error {
 		var found []runtime.Object
 		for _, object := range sorted(l.replica.world.store.objects[k]) {
-			if o.LabelSelector == nil || o.LabelSelector.Matches(labels.Set(object.GetLabels())) {
+			if (o.LabelSelector == nil || o.LabelSelector.Matches(labels.Set(object.GetLabels()))) && isOn(object, o.FieldSelector) {
 				found = append(found, object.DeepCopyObject())
 			}
 		}
 		return meta.SetList(into, found)
 	})
+}
+
+// isOn reports whether an object is a pod on the node that a field selector names, where it names one.
+func isOn(object client.Object, by fields.Selector) bool {
+	if by == nil {
+		return true
+	}
+	node, named := by.RequiresExactMatch("spec.nodeName")
+	pod, is := object.(*corev1.Pod)
+	return !named || is && pod.Spec.NodeName == node
+}
+
+// intentOf are the managed fields of a request whose intent a manager has written last.
+func intentOf(manager string) []metav1.ManagedFieldsEntry {
+	return []metav1.ManagedFieldsEntry{{
+		Manager: manager, Operation: metav1.ManagedFieldsOperationUpdate, FieldsType: "FieldsV1", FieldsV1: metav1.NewFieldsV1(`{"f:spec":{"f:intent":{}}}`),
+	}}
+}
+
+// intentPatch is a patch of a request, in whose managed fields the apiserver keeps who has written its intent.
+type intentPatch struct {
+	client.Patch
+
+	manager string
+}
+
+// Data implements client.Patch.
+func (p intentPatch) Data(object client.Object) ([]byte, error) {
+	body, err := p.Patch.Data(object)
+	var change map[string]map[string]any
+	if err != nil || json.Unmarshal(body, &change) != nil || change["spec"]["intent"] == nil {
+		return body, err
+	}
+	if change["metadata"] == nil {
+		change["metadata"] = map[string]any{}
+	}
+	change["metadata"]["managedFields"] = intentOf(p.manager)
+	return json.Marshal(change)
 }

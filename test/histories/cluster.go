@@ -49,6 +49,7 @@ func (w *world) progress(p planned) func() {
 	}
 	pod := w.store.pod(p.pod)
 	ghost, haunted := w.ghosts[p.pod]
+	over := haunted && !time.Now().Before(ghost.ends)
 	switch {
 	case w.protected(p.pod) != nil:
 		return w.protected(p.pod)
@@ -62,9 +63,9 @@ func (w *world) progress(p planned) func() {
 		return func() { w.recreate(p) }
 	case w.lost(p.pod):
 		return w.collectLost(pod)
-	case pod != nil && pod.Spec.NodeName == "":
+	case pod != nil && pod.Spec.NodeName == "" && (!over || w.bind(pod) != nil):
 		return w.bind(pod)
-	case haunted && !time.Now().Before(ghost.ends):
+	case over:
 		return func() { w.exorcise(p) }
 	case pod == nil && w.inDeployment(p.role):
 		return nil
@@ -151,6 +152,9 @@ func (w *world) recreate(p planned) {
 		pod.Labels[v1alpha1.PolicyLabel] = policy
 		pod.Spec.Tolerations = []corev1.Toleration{{Operator: corev1.TolerationOpExists}} // in place of those of its role, which admission sets with the label
 	}
+	if s := w.lockSite(); s != nil {
+		s.place(p, pod)
+	}
 	if err := w.store.create(pod); err != nil {
 		w.fail("SIMULATOR", "creating %s: %v", p.pod, err)
 	}
@@ -161,6 +165,9 @@ func (w *world) recreate(p planned) {
 // owners are those of a pod: its StatefulSet or ReplicaSet.
 func (w *world) owners(p planned) []metav1.OwnerReference {
 	owner := metav1.OwnerReference{APIVersion: "apps/v1", Kind: "StatefulSet", Name: setOf(p.pod), UID: "sts", Controller: new(true)}
+	if w.waits(p.role) && w.lockSite().daemon {
+		owner.Kind, owner.UID = "DaemonSet", "ds"
+	}
 	if w.inDeployment(p.role) {
 		owner.Kind, owner.UID = "ReplicaSet", "rs"
 	}

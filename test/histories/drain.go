@@ -89,7 +89,7 @@ func (w *world) mark(key client.ObjectKey, record *snapshot.DrainRecord, text st
 		}
 	}
 	marked := duplicate(node)
-	marked.Annotations = map[string]string{snapshot.DrainAnnotation: text}
+	metav1.SetMetaDataAnnotation(&marked.ObjectMeta, snapshot.DrainAnnotation, text)
 	w.store.put(marked)
 	if record.Lease {
 		w.putLease(record.ID)

@@ -38,17 +38,23 @@ type Result struct {
 // Run makes a history from a seed. It must be called in a testing/synctest bubble that has just begun.
 func Run(seed uint64) Result { return RunWithout(seed) }
 
+// RunLocks makes a history about locks on nodes.
+func RunLocks(seed uint64) Result { return run(seed, func(w *world) { w.locked = true }, nil) }
+
 // RunFoundationDB makes a history whose set, if the seed's is about one, is of FoundationDB.
-func RunFoundationDB(seed uint64) Result { return run(seed, true, nil) }
+func RunFoundationDB(seed uint64) Result {
+	return run(seed, func(w *world) { w.foundationDB = true }, nil)
+}
 
 // RunWithout makes a history in which watches, named as by Watches, are missing.
-func RunWithout(seed uint64, watches ...string) Result { return run(seed, false, watches) }
+func RunWithout(seed uint64, watches ...string) Result { return run(seed, func(*world) {}, watches) }
 
-func run(seed uint64, foundationDB bool, watches []string) Result {
+func run(seed uint64, about func(*world), watches []string) Result {
 	time.Sleep(time.Until(epoch))
 	ctx, cancel := context.WithCancel(context.Background())
 	w := newWorld(ctx, seed)
-	w.without, w.foundationDB = watches, foundationDB
+	w.without = watches
+	about(w)
 	w.drawTheme(watches)
 	if len(watches) > 0 {
 		w.provoke(watches)
@@ -127,6 +133,7 @@ func (w *world) populate() error {
 			return err
 		}
 	}
+	w.theyServe()
 	if err := errors.Join(w.deploySets(), w.deployOperator()); err != nil {
 		return err
 	}
@@ -191,6 +198,7 @@ func (w *world) conclude() {
 	w.settle(2 * time.Minute)
 	w.checkWishes()
 	w.checkCordons()
+	w.checkNodeLocks()
 	if len(w.store.objects[replaces]) > 0 {
 		w.settle(5 * time.Minute)
 	}
@@ -207,6 +215,7 @@ func (w *world) conclude() {
 	w.mu.Lock()
 	w.quiet = true
 	w.mu.Unlock()
+	w.theyServe()
 	w.reform(func(r *regime) { r.staging, r.without = false, "" })
 	w.editPolicy(func(spec *v1alpha1.EvictionPolicySpec) { spec.Suspend = false })
 	w.deletePolicy(secondPolicy)
@@ -218,6 +227,7 @@ func (w *world) conclude() {
 		w.settle(time.Minute)
 	}
 	w.checkTraces()
+	w.checkNodeLocks()
 	if s := w.setSite(); s != nil && w.set() != nil && !w.failed() {
 		s.checkQuiet()
 	}

@@ -22,6 +22,7 @@ var (
 	withoutWatches = flag.Bool("watches", false, "see that histories show each missing watch")
 	onlySets       = flag.Bool("sets", false, "make only those histories that are about MemberSets")
 	onlyFDB        = flag.Bool("foundationdb", false, "make only those histories that are about MemberSets, which are of FoundationDB")
+	onlyLocks      = flag.Bool("locks", false, "have all histories be about locks on nodes")
 	seed           = flag.Uint64("seed", 0, "make the history of this seed only, and show it")
 )
 
@@ -30,6 +31,10 @@ func play(t *testing.T, seed uint64) (result Result) {
 	synctest.Test(t, func(*testing.T) {
 		if *onlyFDB {
 			result = RunFoundationDB(seed)
+			return
+		}
+		if *onlyLocks {
+			result = RunLocks(seed)
 			return
 		}
 		result = Run(seed)
@@ -116,7 +121,7 @@ func playWithout(t *testing.T, seed uint64, watches ...string) (result Result) {
 
 func showsThatAWatchIsMissing(failure string) bool {
 	property, _, _ := strings.Cut(failure, ":")
-	return slices.Contains([]string{"WAKE", "LIVENESS", "UNDO", "LABELS"}, property)
+	return slices.Contains([]string{"WAKE", "LIVENESS", "UNDO", "LABELS", "LOCKED"}, property)
 }
 
 func report(t *testing.T, result Result, lines int) {

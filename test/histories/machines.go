@@ -26,8 +26,9 @@ type machine struct {
 	since time.Time // that it is lost
 	// cut: it is lost, and what runs on it goes on.
 	cut bool
-	// off: a fence proves that it is off. It will not answer before it has booted anew.
-	off bool
+	// off: a fence proves that it is off. It will not answer before it has booted anew. back is when it last did so.
+	off  bool
+	back time.Time
 	// destroyed: it never comes back, and neither does its disk.
 	destroyed bool
 	// replaced: another stands in for it.
@@ -41,6 +42,10 @@ func (w *world) nodeKey(pod string) client.ObjectKey {
 
 // join adds the node of a member.
 func (w *world) join(pod string) error {
+	if s := w.lockSite(); s != nil && w.machines[s.beside(pod)] != nil {
+		w.machines[pod] = w.machines[s.beside(pod)]
+		return nil
+	}
 	w.machines[pod] = &machine{node: "n-" + pod, zone: []string{"a", "b", "c"}[len(w.machines)%3], boots: 1}
 	return w.createNode(pod)
 }
@@ -219,6 +224,9 @@ func (w *world) answers(pod string) {
 		w.powerOff(pod)
 	}
 	w.note("machine: %s answers again, in its boot %d", w.nodeKey(pod).Name, m.boots)
+	if m.off {
+		m.back = time.Now()
+	}
 	m.lost, m.off, m.cut = false, false, false
 	w.report(pod, corev1.ConditionTrue)
 	for _, on := range w.sharing(pod) {

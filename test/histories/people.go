@@ -227,6 +227,7 @@ func (p *person) withdraw() {
 			if request, ok := duplicate(object).(*api.EvictionRequest); ok {
 				request.Spec.Intent = api.EvictionRequestIntentWithdrawn
 				request.Generation++
+				request.ManagedFields = intentOf(p.name)
 				p.world.store.put(request)
 			}
 		})

@@ -134,6 +134,9 @@ func (w *world) asksRules(name string) bool {
 // asksNothing reports whether members of a role may go at any time, and any number of them.
 func (w *world) asksNothing(name string) bool {
 	role := w.role(name)
+	if w.waits(name) {
+		return false
+	}
 	if role == nil || len(role.Evict.Rules) > 0 || len(role.Evict.Prepare) > 0 || role.Evict.MinReady != nil {
 		return false
 	}

@@ -29,6 +29,7 @@ import (
 	requestcontroller "usher.sh/usher/internal/controller/evictionrequest"
 	"usher.sh/usher/internal/controller/expiry"
 	"usher.sh/usher/internal/controller/memberset"
+	"usher.sh/usher/internal/controller/nodelock"
 	"usher.sh/usher/internal/controller/policy"
 	"usher.sh/usher/internal/controller/repair"
 	"usher.sh/usher/internal/controller/replacement"
@@ -140,7 +141,10 @@ func (r *replica) declare(mgr *process) []wiring.Controller {
 		replacement.Controllers(mgr, replacement.Options{
 			Act: &act.Replacements{Client: mgr.client}, Governed: r.act, Targets: &act.Targets{As: r.as, Mapper: mapper}, Gatherer: r.gatherer, Self: self, Now: r.now,
 		}),
-		[]wiring.Controller{repair.Controller(mgr, repair.Options{Act: &act.Replacements{Client: mgr.client}, Gatherer: r.gatherer, Now: r.now})},
+		[]wiring.Controller{
+			repair.Controller(mgr, repair.Options{Act: &act.Replacements{Client: mgr.client}, Gatherer: r.gatherer, Now: r.now}),
+			nodelock.Controller(mgr, nodelock.Options{Act: &act.NodeLocks{Client: mgr.client, As: r.asLocker}, Governed: r.act, Gatherer: r.gatherer, Self: self, Now: r.now}),
+		},
 	)
 	if r.world != nil && r.world.setSite() == nil { // it would look at each request, for a set that is not there
 		return all
@@ -205,6 +209,9 @@ type discardEvents struct {
 }
 
 func (s discardEvents) Eventf(_, _ runtime.Object, _, reason, _, note string, args ...any) {
+	if s.replica != nil && s.replica.world.locks != nil && reason == "NodeLocksLeft" {
+		s.replica.world.locks.givenUp = true
+	}
 	if s.replica != nil && (reason == "UndoGivenUp" || reason == act.NotUndone) {
 		s.replica.world.givenUp = s.replica.world.givenUp || reason == "UndoGivenUp"
 		s.replica.world.left = append(s.replica.world.left, fmt.Sprintf(note, args...))

@@ -158,6 +158,7 @@ func (w *world) takeAway(r *removal, pod *corev1.Pod) {
 	}
 	w.safety.letGo(w, r, pod)
 	w.checkPermit(r, pod)
+	w.checkLocks(r, pod)
 	w.checkPodGoes(r, pod)
 	c := ours
 	if r.excuse != "" {

@@ -27,7 +27,7 @@ func (s *setSite) addMachine() error {
 
 // sharing are the members whose machine is that of one of them.
 func (w *world) sharing(id string) []string {
-	if w.setSite() == nil {
+	if w.setSite() == nil && w.lockSite() == nil {
 		return []string{id}
 	}
 	var all []string

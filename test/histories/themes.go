@@ -73,6 +73,8 @@ var (
 	shutdown = trade{"shutdown", (*person).shutdown}
 	cancels  = trade{"canceller", (*person).cancel}
 	soils    = trade{"tainting", (*person).taint}
+	locking  = trade{"locker", (*person).lock}
+	relabels = trade{"labeller", (*person).relabel}
 	cordons  = trade{"cordoner", (*person).cordon}
 
 	allTrades = []trade{drains, drains, asks, asks, leaves, keeps, deletes, taints, wonders, rolls}
@@ -156,6 +158,18 @@ var setThemes = []theme{
 	}},
 }
 
+// lockTheme is the theme whose policy has a nodeLock. Whether a history has it is drawn apart as well.
+var lockTheme = theme{
+	name: "nodes that are locked", sites: []func(*world) site{newLockSite}, steps: lockSteps,
+	trades: []trade{locking, locking, locking, relabels, asks, asks, asks, drains, drains, leaves, keeps, deletes},
+	odds: func(o *odds, draw func(...int) int) {
+		o.accidents, o.haste, o.linger, o.kills, o.leaders = draw(0, 0, 1), draw(1, 3), draw(0, 20), draw(0, 0, 1, 2), draw(0, 0, 1)
+		o.hangs, o.owners, o.edits, o.deletion, o.force = draw(0, 0, 1), draw(0, 0, 1), draw(0, 0, 1), draw(0, 0, 0, 1), draw(0, 0, 20)
+		o.machines, o.excused, o.reorder, o.unlabelled = draw(0, 0, 1), draw(0, 0, 1), draw(0, 0, 10), draw(0, 0, 0, 30)
+	},
+	focus: []string{agentRole, "router"},
+}
+
 // setSites are those of most histories about sets, fdbSites those of one in oneInFDB. Which it is is drawn apart, so that the others are what they are without.
 var (
 	setSites = []func(*world) site{newEtcdSet, newEtcdSet, newEtcdSet, newPlainSet}
@@ -167,12 +181,24 @@ const (
 	oneInSets = 8
 	// oneInFDB is of how many of those one is about a set of FoundationDB.
 	oneInFDB = 8
+	// oneInLocks is of how many of the others one is about locks on nodes.
+	oneInLocks = 12
+	// lockSteps are more than other histories have: what waits for locks takes several turns.
+	lockSteps = 900
 	// setSteps are more than other histories have: a set makes its members first.
 	setSteps = 1000
 )
 
 // setDice are those by which it is drawn what a history has to do with sets.
 func setDice(seed uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, 7)) }
+
+// aboutLocks reports whether the history of a seed is about locks on nodes, if it is not about a set.
+func aboutLocks(seed uint64) bool { return rand.New(rand.NewPCG(seed, 9)).IntN(oneInLocks) == 0 }
+
+// isOfLocks reports whether a watch is one by the controller of locks on nodes, or of what waits for locks.
+func isOfLocks(watch string) bool {
+	return strings.HasPrefix(watch, "nodelock") || watch == "responder watches "+string(nodes)
+}
 
 // aboutSet reports whether the history of a seed is about a set.
 func aboutSet(seed uint64) bool { return setDice(seed).IntN(oneInSets) == 0 }
@@ -190,8 +216,11 @@ func isOfSets(watch string) bool {
 func (w *world) drawTheme(without []string) {
 	draw := func(values ...int) int { return values[w.dice.IntN(len(values))] }
 	w.theme = themes[w.dice.IntN(len(themes))]
-	ofSets := slices.ContainsFunc(without, isOfSets)
-	if sets := setDice(w.seed); sets.IntN(oneInSets) == 0 || ofSets {
+	ofSets, ofLocks := slices.ContainsFunc(without, isOfSets), slices.ContainsFunc(without, isOfLocks)
+	if w.locked || ofLocks || aboutLocks(w.seed) {
+		w.theme = lockTheme
+	}
+	if sets := setDice(w.seed); sets.IntN(oneInSets) == 0 && !w.locked && !ofLocks || ofSets {
 		w.theme = setThemes[sets.IntN(len(setThemes))]
 		if sets.IntN(oneInFDB) == 0 || w.foundationDB {
 			w.theme.sites = fdbSites

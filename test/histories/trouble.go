@@ -52,6 +52,9 @@ func (w *world) trouble() []option {
 	add(4*w.odds.budgets, w.tighten)
 	add(3*w.odds.hangs, func() { w.hang([]kind{pods, policies, policies, requests, evictions}[w.dice.IntN(5)]) })
 	add(3*w.odds.unseen, func() { w.hang(pods) })
+	if w.locks != nil {
+		add(3*w.odds.hangs, func() { w.hang(nodes) })
+	}
 	add(4*w.odds.failing, func() {
 		if what := w.site.fail(w.dice); what != "" {
 			w.note("system: %s", what)
@@ -217,5 +220,8 @@ func (w *world) hang(k kind) {
 	r := alive[w.dice.IntN(len(alive))]
 	until := time.Now().Add(time.Duration(20+w.dice.IntN(280)) * time.Second)
 	r.cache.hang(k, until)
+	if w.locks != nil && k == nodes && until.After(w.locks.blind) {
+		w.locks.blind = until
+	}
 	w.note("%s sees no %s before %.0f", r.name, k, until.Sub(w.begun).Seconds())
 }

@@ -179,6 +179,9 @@ func (w *world) move(pod string) {
 
 // bind has the scheduler put a pod on a node that had none, nil where it has none.
 func (w *world) bind(pod *corev1.Pod) func() {
+	if s := w.lockSite(); s != nil {
+		return s.bind(pod)
+	}
 	claim := w.claim(pod.Name)
 	if claim == nil || claim.DeletionTimestamp != nil || w.lost(pod.Name) {
 		return nil

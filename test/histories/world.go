@@ -30,9 +30,11 @@ type world struct {
 	without []string
 	// foundationDB: a set is of FoundationDB.
 	foundationDB bool
-	dice         *rand.Rand
-	theme        theme
-	odds         odds
+	// locked: it is about locks on nodes.
+	locked bool
+	dice   *rand.Rand
+	theme  theme
+	odds   odds
 
 	store    *store
 	site     site
@@ -62,6 +64,7 @@ type world struct {
 	// erased are the requests that people have taken away by force.
 	erased    map[types.UID]bool
 	operator  *operator               // nil: there is none
+	locks     *locks                  // nil: no policy has a nodeLock
 	ends      map[types.UID]time.Time // when the process of a terminating pod ends
 	draws     uint64
 	tight     bool // a budget allows no disruption
@@ -230,6 +233,9 @@ func (w *world) catchUp() {
 	b := w.belated[i]
 	w.belated = slices.Delete(w.belated, i, i+1)
 	w.note("belated: %s", b.label)
+	if w.locks != nil && strings.Contains(b.label, " patch "+string(nodes)+" ") { // its policy may be gone
+		w.locks.givenUp = true
+	}
 	if err := b.effect(); err != nil {
 		w.note("  answered: %v", err)
 	}
