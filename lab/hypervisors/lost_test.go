@@ -56,8 +56,8 @@ func (r *region) aDeadHost(t *testing.T) {
 			t.Errorf("server %s has the migrations %+v, want one evacuation", id, all)
 		}
 	}
+	r.cloud.Revive(t, "compute-1", lab.AllAgents) // for which the start of a nova-compute waits
 	r.cloud.StartCompute(t, "compute-1")
-	r.cloud.Revive(t, "compute-1", lab.AllAgents)
 	r.revive(t, boot+"-new")
 	r.waitPolicy(t, r.namespace, "everything to be given back", settled)
 	until(t, "the host gets servers again", func() bool {
