@@ -96,6 +96,7 @@ func (l *lockedNode) policy() *v1alpha1.EvictionPolicy {
 
 // isRefused: what the owner of a namespace writes acts on no nodes.
 func (l *lockedNode) isRefused(t *testing.T) {
+	t.Helper()
 	config, _ := l.lab.As(t, []rbacv1.PolicyRule{
 		{APIGroups: []string{"usher.sh"}, Resources: []string{"evictionpolicies"}, Verbs: []string{"create"}},
 		{APIGroups: []string{""}, Resources: []string{"serviceaccounts"}, Verbs: []string{"impersonate"}},
@@ -117,6 +118,7 @@ func (l *lockedNode) isRefused(t *testing.T) {
 // saysWhichRightIsMissing: first that to act as the ServiceAccount, which the remedy gives, and then that of the ServiceAccount, which an admin gives as the docs have it. Nothing
 // is written until then.
 func (l *lockedNode) saysWhichRightIsMissing(t *testing.T) {
+	t.Helper()
 	bind := l.blocked(t, "impersonate")
 	want := "kubectl create rolebinding usher-node-locks-impersonate -n " + l.ns + " --clusterrole=usher-node-locks-impersonate --serviceaccount=usher-system:usher-manager"
 	if bind.Remedy != want {
@@ -178,6 +180,7 @@ func (l *lockedNode) own() string {
 }
 
 func (l *lockedNode) locks(t *testing.T) {
+	t.Helper()
 	before := l.found(t)
 	l.waitNode(t, "the node to be labelled and locked", v1alpha1.NodeLockServes, l.own())
 	l.waitPolicy(t, l.ns, "neutron", "nothing to be refused", func(p *v1alpha1.EvictionPolicy) bool { return p.Status.NodeLock == nil })
@@ -190,6 +193,7 @@ func (l *lockedNode) locks(t *testing.T) {
 
 // waitsForAnothers: an eviction of the waiter is refused, and has its holders leave. It goes once another operator's lock is off as well, by the command that the blocker has.
 func (l *lockedNode) waitsForAnothers(t *testing.T) {
+	t.Helper()
 	l.kubectl(t, "annotate", "node", l.node, foreignLock+"=").succeed(t)
 	evict := &policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Namespace: l.ns, Name: "agent"}}
 	if err := l.lab.Client().CoreV1().Pods(l.ns).EvictV1(t.Context(), evict); !apierrors.IsTooManyRequests(err) {
@@ -210,6 +214,7 @@ func (l *lockedNode) waitsForAnothers(t *testing.T) {
 
 // unlocks: the lock of a holder that has come goes with the policy, and the label stays.
 func (l *lockedNode) unlocks(t *testing.T) {
+	t.Helper()
 	l.pod(t, "agent-again", "agent")
 	l.waitNode(t, "the waiter that is back to serve", v1alpha1.NodeLockServes)
 	l.pod(t, "router-again", "router")
