@@ -30,6 +30,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	lifecycleapi "usher.sh/usher/api/lifecycle"
+	"usher.sh/usher/api/v1alpha1"
 	"usher.sh/usher/internal/controller/cordon"
 	"usher.sh/usher/internal/controller/defaultresponder"
 	"usher.sh/usher/internal/controller/evictionrequest"
@@ -148,7 +149,7 @@ func othersAreServed(t *testing.T, of func(ctrl.Manager) []wiring.Controller, i 
 func informers(t *testing.T, scheme *runtime.Scheme) cache.Cache {
 	t.Helper()
 	all := &informertest.FakeInformers{Scheme: scheme}
-	for _, kind := range []client.Object{&api.EvictionRequest{}, &api.Eviction{}, &corev1.Pod{}, &corev1.Node{}} {
+	for _, kind := range []client.Object{&api.EvictionRequest{}, &api.Eviction{}, &corev1.Pod{}, &corev1.Node{}, &v1alpha1.EvictionPolicy{}} {
 		if _, err := all.GetInformer(t.Context(), kind); err != nil {
 			t.Fatal(err)
 		}
