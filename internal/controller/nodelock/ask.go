@@ -31,6 +31,9 @@ func (l *look) ask(ctx context.Context, leave []nodelock.Holder) error {
 		if there := requests[holder.UID]; there != nil && !act.Withdrew(there) {
 			continue
 		}
+		if may, err := l.mayBegin(ctx); err != nil || !may {
+			return errors.Join(append(failed, err)...)
+		}
 		failed = append(failed, accepted(l.r.Act.Ask(ctx, l.policy.Name, holder), "requesting that pod "+holder.Pod.String()+" leaves"))
 	}
 	for _, uid := range slices.Sorted(maps.Keys(requests)) {

@@ -200,8 +200,10 @@ func TestNothingIsLockedForAPolicyThatIsBeingDeleted(t *testing.T) {
 		t.Fatal(err)
 	}
 	g.remove(t, gone)
-	if g.look(t); len(g.users) != 0 {
-		t.Errorf("nodes were written for a policy that is gone and that the cache shows: %d", len(g.users))
+	g.mark(t, "n1", func(n *corev1.Node) { n.Labels[state] = "True" })
+	g.cached.kept.Spec.NodeLock.Waiter = ""
+	if g.look(t); len(g.users) != 0 || g.asked(t) != nil {
+		t.Errorf("for a policy that is gone and that the cache shows %d nodes were written, and these asked to leave: %v", len(g.users), g.asked(t))
 	}
 }
 

@@ -57,10 +57,11 @@ func (r *reconciler) reconcile(ctx context.Context, key reconcile.Request) (reco
 	if err = l.ask(ctx, decided.Leave); err == nil || !ends(policy) { // by its locks it is known that something is left to take back
 		err = errors.Join(err, l.write(ctx, decided.Writes))
 	}
+	err = errors.Join(err, l.report(ctx))
 	if !decided.NextLook.IsZero() {
-		l.again(max(pause, decided.NextLook.Sub(in.Now)))
+		l.again(max(pause, decided.NextLook.Sub(r.Now())))
 	}
-	return reconcile.Result{RequeueAfter: l.next}, errors.Join(err, l.report(ctx))
+	return reconcile.Result{RequeueAfter: l.next}, err
 }
 
 // rests reports whether nothing is written for a policy, and nothing taken back: its owner has suspended it, or it cannot be used.
@@ -111,7 +112,7 @@ func (l *look) write(ctx context.Context, writes []nodelock.Write) error {
 // one writes on one node, and reports whether the others are worth a try.
 func (l *look) one(ctx context.Context, write *nodelock.Write) (bool, error) {
 	if write.Locks() {
-		if may, err := l.mayLock(ctx); err != nil || !may {
+		if may, err := l.mayBegin(ctx); err != nil || !may {
 			return false, err
 		}
 	}
@@ -133,9 +134,9 @@ func (l *look) one(ctx context.Context, write *nodelock.Write) (bool, error) {
 	return true, nil
 }
 
-// mayLock reports whether locks may be set: as long as the policy is not being deleted by what is known now, and once its deletion waits for them. Before the first one it is read past
-// the cache, which may show one that is gone, and whose locks nothing would take off.
-func (l *look) mayLock(ctx context.Context) (bool, error) {
+// mayBegin reports whether locks may be set, and holders asked to leave: as long as the policy is not being deleted by what is known now, and once its deletion waits until that is
+// taken back. Before the first of them it is read past the cache, which may show one that is gone, for which nothing would.
+func (l *look) mayBegin(ctx context.Context) (bool, error) {
 	policy, err := l.r.Gatherer.Policies.Policy(ctx, l.in.Policy)
 	if err != nil || ends(policy) { // which wakes the controller
 		return false, client.IgnoreNotFound(err)

@@ -87,14 +87,15 @@ func labelsOf(o client.Object) []string {
 	return []string{policy.Spec.NodeLock.StateLabel, anyLabel}
 }
 
-// respecified passes new specs of policies, and what has been emptied for those with a nodeLock.
+// respecified passes new specs of policies, and for those with a nodeLock what has been emptied and what is said of their nodes: a look that does not see yet what
+// the one before has said leaves it so.
 func respecified() predicate.Predicate {
 	spec := wiring.Respecified()
 	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 		before, known := e.ObjectOld.(*v1alpha1.EvictionPolicy)
 		after, ok := e.ObjectNew.(*v1alpha1.EvictionPolicy)
 		emptied := known && ok && after.Spec.NodeLock != nil && !equality.Semantic.DeepEqual(before.Status.Emptied, after.Status.Emptied)
-		return emptied || spec.Update(e)
+		return emptied || known && ok && !equality.Semantic.DeepEqual(before.Status.NodeLock, after.Status.NodeLock) || spec.Update(e)
 	}}
 }
 

@@ -47,7 +47,17 @@ func (s *reconciler) hold(ctx context.Context, f *facts) (time.Duration, error) 
 			return wait, nil
 		}
 	}
-	answer := s.Act.HoldPolicy(ctx, policy, outstanding)
+	return s.holdOrLetGo(ctx, f, policy, outstanding)
+}
+
+// holdOrLetGo writes the finalizer or takes it off, where it is not so already.
+func (s *reconciler) holdOrLetGo(ctx context.Context, f *facts, policy *v1alpha1.EvictionPolicy, hold bool) (time.Duration, error) {
+	if policy.DeletionTimestamp != nil && !hold {
+		if locked, err := s.stillLocked(ctx, f, policy); err != nil || locked {
+			return busy, err
+		}
+	}
+	answer := s.Act.HoldPolicy(ctx, policy, hold)
 	if answer.Code == answers.Conflict {
 		return soon, s.Gatherer.Refresh(ctx, client.ObjectKeyFromObject(policy), policy.ResourceVersion)
 	}
@@ -77,16 +87,25 @@ func (f *facts) locks(policy *v1alpha1.EvictionPolicy) bool {
 	if policy.DeletionTimestamp == nil {
 		return policy.Spec.NodeLock != nil && !policy.Spec.Audited() && slices.Contains(policy.Finalizers, v1alpha1.UndoFinalizer)
 	}
-	return f.locking() || len(f.locked) > 0 && !f.lockGivenUp(policy)
+	return f.locking(policy) || len(f.locked) > 0 && !f.lockGivenUp(policy)
 }
 
 // lockGrace is for how long locks of a policy may come to the cache once it is being deleted: one whose write is under way is on its node, or refused, by then.
 const lockGrace = 15 * time.Second
 
-// locking reports whether a lock may be on its way that was decided upon before the policy was deleted. Nothing would ever take it off.
-func (f *facts) locking() bool {
-	deleted := f.policy.DeletionTimestamp
+// locking reports whether a lock may be on its way that was decided upon before the policy was deleted. Nothing would ever take it off. Nor is it known which are there where
+// the policy was deleted while this look went on.
+func (f *facts) locking(policy *v1alpha1.EvictionPolicy) bool {
+	deleted := policy.DeletionTimestamp
 	return f.mayLock && deleted != nil && f.now.Sub(deleted.Time) < lockGrace
+}
+
+// stillLocked reports whether nodes have locks of a policy that is being deleted, by a read past the cache, which shows none: once the policy is gone nothing takes them off.
+func (s *reconciler) stillLocked(ctx context.Context, f *facts, policy *v1alpha1.EvictionPolicy) (bool, error) {
+	if !s.Requests || policy.Spec.NodeLock == nil || f.now.Sub(policy.DeletionTimestamp.Time) > undoPatience {
+		return false, nil
+	}
+	return wiring.LocksLeft(ctx, s.Gatherer.Live, client.ObjectKeyFromObject(policy))
 }
 
 func (f *facts) lockGivenUp(policy *v1alpha1.EvictionPolicy) bool {
@@ -172,7 +191,7 @@ func (f *facts) deleting() (reason, message string) {
 	if len(f.policy.Status.Replacing) > 0 && !f.ending {
 		waits = append(waits, "what is begun of replacements is over (kubectl get replacementrequests): "+replacing(f.policy))
 	}
-	if f.locking() && len(f.locked) == 0 {
+	if f.locking(f.policy) && len(f.locked) == 0 {
 		waits = append(waits, "no lock of its members can be on its way to a node any more, at "+f.policy.DeletionTimestamp.Add(lockGrace).UTC().Format(time.RFC3339))
 	} else if f.locks(f.policy) {
 		waits = append(waits, "its locks are taken off nodes, for up to "+undoPatience.String()+" (status.nodeLock says what keeps it): "+enumerate(f.locked, ", "))

@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"context"
 	"slices"
 	"strings"
 	"testing"
@@ -30,16 +31,18 @@ func TestDeletedPolicyWaitsForItsLocks(t *testing.T) {
 	for name, c := range map[string]struct {
 		left     client.Object
 		says     string
+		unseen   bool // the cache does not show it
 		comes    bool // what is left was on its way, and is there a moment after the deletion
 		released bool // what is left is taken back after a minute
 		gone     time.Duration
 	}{
-		"a lock that is taken off":   {left: locked(key), says: "n1", released: true, gone: 2 * time.Minute},
-		"a lock on its way":          {left: locked(key), comes: true, says: "n1", released: true, gone: 2 * time.Minute},
-		"a lock that stays":          {left: locked(key), says: "n1", gone: undoPatience + 10*time.Second},
-		"a member that is asked":     {left: asked, says: "request " + asked.Name, released: true, gone: 2 * time.Minute},
-		"a lock of another policy":   {left: locked(snapshot.Key{Namespace: "prod", Name: "other"}), gone: time.Second},
-		"nothing that it has locked": {left: &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1"}}, gone: time.Second},
+		"a lock that is taken off":            {left: locked(key), says: "n1", released: true, gone: 2 * time.Minute},
+		"a lock on its way":                   {left: locked(key), comes: true, says: "n1", released: true, gone: 2 * time.Minute},
+		"a lock that the cache does not show": {left: locked(key), unseen: true, says: "Usher waits for nothing more", released: true, gone: 2 * time.Minute},
+		"a lock that stays":                   {left: locked(key), says: "n1", gone: undoPatience + 10*time.Second},
+		"a member that is asked":              {left: asked, says: "request " + asked.Name, released: true, gone: 2 * time.Minute},
+		"a lock of another policy":            {left: locked(snapshot.Key{Namespace: "prod", Name: "other"}), gone: time.Second},
+		"nothing that it has locked":          {left: &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1"}}, gone: time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -55,7 +58,14 @@ func TestDeletedPolicyWaitsForItsLocks(t *testing.T) {
 				if !c.comes {
 					there = append(there, left)
 				}
-				r := newRig(t, interceptor.Funcs{}, there...)
+				r := newRig(t, interceptor.Funcs{List: func(ctx context.Context, store client.WithWatch, list client.ObjectList, options ...client.ListOption) error {
+					var o client.ListOptions
+					o.ApplyOptions(options)
+					if _, ok := list.(*corev1.NodeList); ok && c.unseen && o.FieldSelector != nil { // as only a cache is asked
+						return nil
+					}
+					return store.List(ctx, list, options...)
+				}}, there...)
 				if r.settled(t, 3*releaseAfter); !slices.Contains(r.stored(t).Finalizers, v1alpha1.UndoFinalizer) {
 					t.Fatal("the policy is let go although it may lock nodes")
 				}
@@ -90,4 +100,31 @@ func TestDeletedPolicyWaitsForItsLocks(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A policy that is deleted while a look goes on, by which it is not, waits for its locks all the same: that look has not read which are there.
+func TestPolicyThatIsDeletedDuringALook(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		policy := newPolicy("db", func(p *v1alpha1.EvictionPolicy) {
+			p.Finalizers = []string{v1alpha1.UndoFinalizer}
+			p.Spec.NodeLock = &v1alpha1.NodeLock{StateLabel: "example.com/state", LockPrefix: "lock.example.com", Holders: []string{"node"}}
+		})
+		lock := "lock.example.com/" + snapshot.NodeLockName(snapshot.Key{Namespace: "prod", Name: "db"}, "node")
+		locked := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1", Annotations: map[string]string{lock: ""}}}
+		deletes := false
+		r := newRig(t, interceptor.Funcs{List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, options ...client.ListOption) error {
+			if _, ok := list.(*corev1.PodList); ok && deletes {
+				deletes = false
+				if err := c.Delete(ctx, policy.DeepCopy()); err != nil {
+					return err
+				}
+			}
+			return c.List(ctx, list, options...)
+		}}, policy, newMember("db-0", "db"), locked)
+		r.settled(t, time.Minute)
+		deletes = true
+		if r.settled(t, time.Minute); deletes || r.stored(t) == nil {
+			t.Errorf("it is still to be deleted: %t; it is there: %t", deletes, r.stored(t) != nil)
+		}
+	})
 }

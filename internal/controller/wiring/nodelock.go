@@ -3,6 +3,7 @@ package wiring
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -56,6 +57,21 @@ func LockedNodes(ctx context.Context, from client.Reader, policy snapshot.Key) (
 		names[i] = list.Items[i].Name
 	}
 	return names, nil
+}
+
+// LocksLeft reports whether nodes have locks of a policy, by a reader that knows no index.
+func LocksLeft(ctx context.Context, from client.Reader, policy snapshot.Key) (bool, error) {
+	const page = 500
+	var list corev1.NodeList
+	for next := ""; ; next = list.Continue {
+		if err := from.List(ctx, &list, client.Limit(page), client.Continue(next)); err != nil {
+			return false, fmt.Errorf("listing the nodes for locks of policy %s: %w", policy, err)
+		}
+		locked := func(n corev1.Node) bool { return slices.Contains(lockOwners(&n), snapshot.NodeLockOwner(policy)) }
+		if slices.ContainsFunc(list.Items, locked) || list.Continue == "" {
+			return slices.ContainsFunc(list.Items, locked), nil
+		}
+	}
 }
 
 // NodeLockRequests are the requests that the nodeLock of a policy has made. They must not be changed.
