@@ -203,7 +203,7 @@ func (c *connection) apply(ctx context.Context, object runtime.ApplyConfiguratio
 	key := snapshot.Key{Namespace: tree.GetNamespace(), Name: tree.GetName()}
 	shown := newObject(k)
 	shown.SetName(key.Name)
-	if old, ok := c.replica.world.store.get(k, key).(*api.Eviction); ok && p == status && beats(old, content) {
+	if old, ok := c.replica.world.store.get(k, key).(*api.Eviction); ok && p == status && (beats(old, content) || c.replica.world.saysLocks(old)) {
 		ctx = woken(ctx)
 	}
 	return c.write(ctx, "apply", p, shown, func() error {

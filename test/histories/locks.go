@@ -20,8 +20,6 @@ type locks struct {
 	left, meddled map[string]time.Time
 	bound         map[types.UID]time.Time // when pods were bound that had waited for an agent
 	givenUp       bool                    // Usher said that locks of a policy are left, or a write of one has come late
-	respecified   time.Time               // when a policy was changed last
-	blind         time.Time               // until when a replica sees no nodes
 }
 
 // nodeLock is a lock on a node.
@@ -30,13 +28,6 @@ type nodeLock struct{ node, key string }
 func newLocks() *locks {
 	return &locks{
 		set: map[nodeLock]time.Time{}, serves: map[nodeLock]bool{}, left: map[string]time.Time{}, meddled: map[string]time.Time{}, bound: map[types.UID]time.Time{},
-	}
-}
-
-// respecify takes note of a policy that is changed. There may be no locks.
-func (l *locks) respecify() {
-	if l != nil {
-		l.respecified = time.Now()
 	}
 }
 

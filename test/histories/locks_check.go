@@ -49,6 +49,7 @@ func (n nodeWriter) Patch(ctx context.Context, name string, _ types.PatchType, b
 	label := fmt.Sprintf("patch %s %s as %s", nodes, name, locker)
 	r.unwoken(ctx, label)
 	item, _ := ctx.Value(workKey).(work)
+	look := nodeLook{policy: item.key, by: r.locksBy[item.key], began: lookedSince(ctx)}
 	patched := &unstructured.Unstructured{Object: map[string]any{}}
 	err := r.call(ctx, label, canBeLate, func() error {
 		w.auditNode(body)
@@ -61,12 +62,19 @@ func (n nodeWriter) Patch(ctx context.Context, name string, _ types.PatchType, b
 		node, _ := after.(*corev1.Node)
 		w.locks.relabelled(before, node)
 		if item.controller != "" { // nothing has woken it else
-			r.checkNodeWrite(item.key, lookedSince(ctx), before, node)
+			w.checkNodeWrite(&look, before, node)
 		}
 		patched.SetResourceVersion(node.ResourceVersion)
 		return nil
 	})
 	return patched, err
+}
+
+// nodeLook is a look by which nodes are written: when it began, for which policy, and what that said then; nil: nothing.
+type nodeLook struct {
+	policy snapshot.Key
+	by     *v1alpha1.EvictionPolicy
+	began  time.Time
 }
 
 // auditNode: a node is written upon its UID and a version.
@@ -80,8 +88,8 @@ func (w *world) auditNode(body []byte) {
 }
 
 // checkNodeWrite: of a node only the label of a nodeLock that has a waiter is written, and locks of the policy.
-func (r *replica) checkNodeWrite(policy snapshot.Key, looked time.Time, before, after *corev1.Node) {
-	w := r.world
+func (w *world) checkNodeWrite(l *nodeLook, before, after *corev1.Node) {
+	policy := l.policy
 	for _, key := range changedKeys(before.Labels, after.Labels) {
 		if value := after.Labels[key]; key != stateLabel || w.lockSite().theirs || value != v1alpha1.NodeLockServes && value != v1alpha1.NodeLockLeaves {
 			w.fail("LOCKED", "label %s of %s is set to %q for policy %s", key, after.Name, value, policy.Name)
@@ -92,21 +100,13 @@ func (r *replica) checkNodeWrite(policy snapshot.Key, looked time.Time, before, 
 		switch {
 		case !strings.HasPrefix(key, lockPrefix+"/") || snapshot.LockOwner(key) != snapshot.NodeLockOwner(policy):
 			w.fail("LOCKED", "annotation %s of %s is written for policy %s, whose lock it is not", key, after.Name, policy.Name)
-		case !stays && !lockedAnew(before.Annotations, after.Annotations, policy):
-			r.checkUnlocked(policy, looked, after.Name, key)
+		case !stays:
+			w.checkUnlocked(l, after.Name, key)
 		}
 	}
 	if !bytes.Equal(encode(before.Spec), encode(after.Spec)) || !bytes.Equal(encode(before.Status), encode(after.Status)) {
 		w.fail("LOCKED", "more than labels and annotations of %s is written", after.Name)
 	}
-}
-
-// lockedAnew reports whether a policy sets another lock in the same write, as where its roles are called otherwise by what is known of it: none is missed then.
-func lockedAnew(before, after map[string]string, policy snapshot.Key) bool {
-	return slices.ContainsFunc(changedKeys(before, after), func(key string) bool {
-		_, was := before[key]
-		return !was && strings.HasPrefix(key, lockPrefix+"/") && snapshot.LockOwner(key) == snapshot.NodeLockOwner(policy)
-	})
 }
 
 func changedKeys(before, after map[string]string) []string {
@@ -126,15 +126,14 @@ func changedKeys(before, after map[string]string) []string {
 }
 
 // checkUnlocked: a lock of a policy is taken off only once its holders are gone, or the policy has none any more. What came after the look began cannot be known, nor what its
-// owner has changed since the policy came to the replica, nor of what stays whether it is emptied.
-func (r *replica) checkUnlocked(key snapshot.Key, looked time.Time, node, lock string) {
-	w := r.world
-	policy, known := w.policy(key.Name), r.cache.objects[policies][key]
-	if policy == nil || known == nil || known.GetGeneration() != policy.Generation || !w.locks.respecified.Before(looked) || !slices.Contains(w.standing(), key.Name) {
+// owner has changed since the policy came to the replica that the look began with, nor of what stays whether it is emptied.
+func (w *world) checkUnlocked(l *nodeLook, node, lock string) {
+	policy := w.policy(l.policy.Name)
+	if policy == nil || l.by == nil || l.by.UID != policy.UID || l.by.Generation != policy.Generation || !slices.Contains(w.standing(), policy.Name) {
 		return
 	}
 	for _, pod := range w.holders(policy, node, lock) {
-		if stays := w.lockSite().stay && w.roleOf(pod.Name) == "keeper"; !stays && !w.boundAt(pod).After(looked) {
+		if stays := w.lockSite().stay && w.roleOf(pod.Name) == "keeper"; !stays && !w.boundAt(pod).After(l.began) {
 			w.fail("LOCKED", "lock %s is taken off %s, and %s is there", lock, node, pod.Name)
 		}
 	}
@@ -175,16 +174,16 @@ func lockOf(policy, role string) string {
 }
 
 // checkLocks checks the leave of an agent at the instant at which the apiserver lets it go: no lock is on its node, no holder is there, and the label says that it leaves. A lock
-// that was set, and a holder that came, after Usher began to look counts where the label said then that the agent serves, unless another client has written that. On a machine that is
-// off nothing needs an agent.
+// that was set, and a holder that came, after Usher began to look counts where the label said all the time that the agent leaves. On a machine that is off, or was a moment ago, nothing
+// needs an agent.
 func (w *world) checkLocks(r *removal, pod *corev1.Pod) {
 	m := w.machines[pod.Name]
-	if !w.waits(w.roleOf(pod.Name)) || r.excuse != "" || pod.Spec.NodeName == "" || m.off || !m.back.Before(r.began) {
+	if !w.waits(w.roleOf(pod.Name)) || r.excuse != "" || pod.Spec.NodeName == "" || m.off || !m.back.Before(r.began.Add(-maxAge)) {
 		return
 	}
 	node := w.lockedNode(pod.Spec.NodeName)
 	restarts := r.delete && w.lockSite().daemon
-	unforeseen := restarts || !w.locks.meddled[node.Name].Before(r.began)
+	unforeseen := restarts || !w.locks.meddled[node.Name].Before(r.began) || !w.locks.left[node.Name].Before(r.began)
 	for _, key := range slices.Sorted(maps.Keys(node.Annotations)) {
 		if strings.HasPrefix(key, lockPrefix+"/") && w.locks.hold(nodeLock{node.Name, key}, r.began, unforeseen) {
 			w.fail("LOCKED", "%s may take %s away, and lock %s is on %s", r.user, pod.Name, key, node.Name)
@@ -245,9 +244,6 @@ func (w *world) wrongLocks() []string {
 		if policy != nil && policy.Spec.Suspend && policy.DeletionTimestamp == nil && !policy.Spec.Audited() {
 			continue
 		}
-		if policy == nil && !w.goneSince(name).After(w.locks.blind) { // it went while a replica did not see its locks
-			continue
-		}
 		for _, node := range list[*corev1.Node](w.store, nodes) {
 			wrong = append(wrong, w.wrongLocksOf(name, node)...)
 			if slices.Contains(w.standing(), name) {
@@ -257,16 +253,6 @@ func (w *world) wrongLocks() []string {
 		wrong = append(wrong, w.wrongRequests(name)...)
 	}
 	return append(wrong, w.silent()...)
-}
-
-// goneSince is when the last policy of a name went.
-func (w *world) goneSince(name string) (at time.Time) {
-	for _, e := range w.store.events[policies] {
-		if e.after == nil && e.before.GetName() == name {
-			at = e.gone
-		}
-	}
-	return at
 }
 
 func (w *world) wrongLocksOf(name string, node *corev1.Node) []string {
@@ -381,3 +367,18 @@ func (w *world) relocks(object client.Object, p part, body []byte) bool {
 		}
 	})
 }
+
+// saysLocks reports whether an eviction is that of an agent: that its node has another lock is no event, and is said when the responder looks again.
+func (w *world) saysLocks(e *api.Eviction) bool {
+	ref, _ := evictionrequest.EvictionRef(e)
+	return w.waits(w.roleOf(ref.Name))
+}
+
+// locksSaid reports whether a key is a policy that is being deleted, at which the manager looks again: that its locks are off, or that none can be on its way any more, is no event.
+func (r *replica) locksSaid(item work, at time.Time) bool {
+	policy, ok := r.cache.objects[policies][item.key].(*v1alpha1.EvictionPolicy)
+	return ok && item.controller == policyController && policy.Spec.NodeLock != nil && policy.DeletionTimestamp != nil && time.Until(at) <= deletedPause
+}
+
+// deletedPause is the longest between two looks at a policy that is being deleted and waits for its locks.
+const deletedPause = 5 * time.Second

@@ -27,7 +27,6 @@ func lockedDeparture(t *testing.T) *departure {
 	d := &departure{world: w}
 	d.createPolicy(firstPolicy)
 	d.regime = newRegime() // the policy has always been there
-	w.locks.respecified = time.Time{}
 	d.pod = d.comes(t, "agent-0", -time.Hour)
 	now := time.Now()
 	d.removal = &removal{user: "alice", pod: "agent-0", looked: now, began: now, judged: d.pod.UID}
@@ -82,6 +81,10 @@ func TestLockExcuses(t *testing.T) {
 		{"another's lock that was there", func(_ *testing.T, d *departure) { d.isLocked(before, false) }, true},
 		{"one that has come, and goes again since the agent leaves", func(_ *testing.T, d *departure) { d.isLocked(after, false) }, false},
 		{"one that has come and stays", func(_ *testing.T, d *departure) { d.isLocked(after, true) }, true},
+		{"one that stays since the label was set back meanwhile", func(_ *testing.T, d *departure) {
+			d.isLocked(after, true)
+			d.locks.left["n-keeper-0"] = d.removal.began
+		}, false},
 		{"one that stays since another client has set the label back", func(_ *testing.T, d *departure) { d.isLocked(after, true); meddled(d) }, false},
 		{"one that was there before that", func(_ *testing.T, d *departure) { d.isLocked(before, true); meddled(d) }, true},
 		{"a lock of Usher's", func(_ *testing.T, d *departure) { d.mark(func(n *corev1.Node) { n.Annotations[own] = "" }) }, true},
@@ -108,7 +111,7 @@ func TestLockExcuses(t *testing.T) {
 		{"was off before", func(t *testing.T, d *departure) {
 			t.Helper()
 			d.comes(t, "router-0", before)
-			d.machines["agent-0"].back = d.removal.began.Add(before)
+			d.machines["agent-0"].back = d.removal.began.Add(-maxAge + before)
 		}, true},
 		{"the label says that it serves", func(_ *testing.T, d *departure) { serves(d) }, true},
 		{"since a moment ago", func(_ *testing.T, d *departure) { serves(d); d.locks.left["n-keeper-0"] = d.removal.began }, false},
@@ -173,17 +176,18 @@ func TestNodeWrites(t *testing.T) {
 			t.Helper()
 			d.mark(set)
 			d.comes(t, "router-0", -time.Second)
-			d.locks.respecified = d.removal.looked
+			d.editPolicy(func(spec *v1alpha1.EvictionPolicySpec) { spec.Suspend = false })
 		}, takeOff, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			d := lockedDeparture(t)
+			policy := d.policy(firstPolicy)
+			look := &nodeLook{policy: keyOf(policy), by: policy, began: d.removal.looked}
 			if c.with != nil {
 				c.with(t, d)
 			}
-			r := &replica{world: d.world, name: "a", cache: newCache(d.store)}
 			before, after := d.mark(c.write)
-			r.checkNodeWrite(keyOf(d.policy(firstPolicy)), d.removal.looked, before, after)
+			d.checkNodeWrite(look, before, after)
 			d.check(t, c.fails, "LOCKED", c.name)
 		})
 	}

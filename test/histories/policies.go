@@ -85,7 +85,6 @@ func (w *world) createPolicy(name string) {
 	if name == firstPolicy {
 		r = w.regime
 	}
-	w.locks.respecify()
 	w.relax()
 	w.doubtRepair()
 	policy := &v1alpha1.EvictionPolicy{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}, Spec: w.spec(r)}
@@ -100,7 +99,6 @@ func (w *world) createPolicy(name string) {
 // deletePolicy is a DELETE: where a preparation has to be undone, the policy stays for a while.
 func (w *world) deletePolicy(name string) {
 	if policy := w.policy(name); policy != nil {
-		w.locks.respecify()
 		w.relax()
 		w.doubtRepair()
 		w.store.remove(policy)
@@ -119,7 +117,6 @@ func (w *world) editPolicy(edit func(*v1alpha1.EvictionPolicySpec)) {
 	if policy == nil {
 		return
 	}
-	w.locks.respecify()
 	w.relax()
 	policy = duplicate(policy)
 	edit(&policy.Spec)

@@ -62,16 +62,17 @@ type replica struct {
 	reconcilers map[string]reconcile.Func // by the controller's name
 	queue       map[work]time.Time
 	running     map[work]bool
-	again       map[work]bool                       // came in while it ran
-	news        []*v1alpha1.EvictionPolicy          // policies whose systems say something new
-	looked      map[work]time.Time                  // when a key was looked at last
-	failed      map[work]time.Time                  // when a call for a key was lost last, or met a conflict
-	refused     map[string]time.Time                // when the last eviction of a pod failed: it is tried again after a pause, or at an event
-	denied      map[work]time.Time                  // when the deletion of a pod was refused to a controller last for a key: it is tried again after a pause
-	origins     map[uintptr]string                  // of evidence: whose word it is
-	evidence    map[snapshot.Key]*eviction.Evidence // by which policies were reconciled last
-	look        *repairLook                         // the look of the repair controller that goes on; nil: none
-	outdated    bool                                // what the system had said was too old to count at the last such look
+	again       map[work]bool                             // came in while it ran
+	news        []*v1alpha1.EvictionPolicy                // policies whose systems say something new
+	looked      map[work]time.Time                        // when a key was looked at last
+	failed      map[work]time.Time                        // when a call for a key was lost last, or met a conflict
+	refused     map[string]time.Time                      // when the last eviction of a pod failed: it is tried again after a pause, or at an event
+	denied      map[work]time.Time                        // when the deletion of a pod was refused to a controller last for a key: it is tried again after a pause
+	origins     map[uintptr]string                        // of evidence: whose word it is
+	evidence    map[snapshot.Key]*eviction.Evidence       // by which policies were reconciled last
+	locksBy     map[snapshot.Key]*v1alpha1.EvictionPolicy // by which nodes were looked at last
+	look        *repairLook                               // the look of the repair controller that goes on; nil: none
+	outdated    bool                                      // what the system had said was too old to count at the last such look
 	stop        context.CancelFunc
 	ctx         context.Context //nolint:containedctx // the life of a process
 }
@@ -82,7 +83,7 @@ func (w *world) start(name string) (*replica, error) {
 	r := &replica{
 		world: w, name: fmt.Sprintf("%s.%d", name, w.lives), cache: newCache(w.store), hooks: map[string]http.Handler{},
 		queue: map[work]time.Time{}, running: map[work]bool{}, again: map[work]bool{},
-		looked: map[work]time.Time{}, failed: map[work]time.Time{}, refused: map[string]time.Time{}, denied: map[work]time.Time{}, origins: map[uintptr]string{}, evidence: map[snapshot.Key]*eviction.Evidence{},
+		looked: map[work]time.Time{}, failed: map[work]time.Time{}, refused: map[string]time.Time{}, denied: map[work]time.Time{}, origins: map[uintptr]string{}, evidence: map[snapshot.Key]*eviction.Evidence{}, locksBy: map[snapshot.Key]*v1alpha1.EvictionPolicy{},
 	}
 	r.ctx, r.stop = context.WithCancel(context.WithValue(logr.NewContext(w.ctx, logr.Discard()), replicaKey, r))
 	return r, r.assemble()

@@ -158,7 +158,7 @@ var setThemes = []theme{
 	}},
 }
 
-// lockTheme is the theme whose policy has a nodeLock. Histories are about that where it is asked for (-locks).
+// lockTheme is the theme whose policy has a nodeLock. Whether a history has it is drawn apart as well.
 var lockTheme = theme{
 	name: "nodes that are locked", sites: []func(*world) site{newLockSite}, steps: lockSteps,
 	trades: []trade{locking, locking, locking, relabels, asks, asks, asks, drains, drains, leaves, keeps, deletes},
@@ -181,6 +181,8 @@ const (
 	oneInSets = 8
 	// oneInFDB is of how many of those one is about a set of FoundationDB.
 	oneInFDB = 8
+	// oneInLocks is of how many of the others one is about locks on nodes.
+	oneInLocks = 12
 	// lockSteps are more than other histories have: what waits for locks takes several turns.
 	lockSteps = 900
 	// setSteps are more than other histories have: a set makes its members first.
@@ -189,6 +191,9 @@ const (
 
 // setDice are those by which it is drawn what a history has to do with sets.
 func setDice(seed uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, 7)) }
+
+// aboutLocks reports whether the history of a seed is about locks on nodes, if it is not about a set.
+func aboutLocks(seed uint64) bool { return rand.New(rand.NewPCG(seed, 9)).IntN(oneInLocks) == 0 }
 
 // isOfLocks reports whether a watch is one by the controller of locks on nodes, or of what waits for locks.
 func isOfLocks(watch string) bool {
@@ -212,7 +217,7 @@ func (w *world) drawTheme(without []string) {
 	draw := func(values ...int) int { return values[w.dice.IntN(len(values))] }
 	w.theme = themes[w.dice.IntN(len(themes))]
 	ofSets, ofLocks := slices.ContainsFunc(without, isOfSets), slices.ContainsFunc(without, isOfLocks)
-	if w.locked || ofLocks {
+	if w.locked || ofLocks || aboutLocks(w.seed) {
 		w.theme = lockTheme
 	}
 	if sets := setDice(w.seed); sets.IntN(oneInSets) == 0 && !w.locked && !ofLocks || ofSets {

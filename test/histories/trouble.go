@@ -220,8 +220,5 @@ func (w *world) hang(k kind) {
 	r := alive[w.dice.IntN(len(alive))]
 	until := time.Now().Add(time.Duration(20+w.dice.IntN(280)) * time.Second)
 	r.cache.hang(k, until)
-	if w.locks != nil && k == nodes && until.After(w.locks.blind) {
-		w.locks.blind = until
-	}
 	w.note("%s sees no %s before %.0f", r.name, k, until.Sub(w.begun).Seconds())
 }

@@ -106,7 +106,7 @@ func (r *replica) looksSoon(item work) bool {
 	failed := time.Since(r.failed[item]) <= writePause
 	relabels := item.controller == policyController && time.Since(r.failed[labels]) <= writePause
 	r.world.mu.Unlock()
-	return queued && (time.Until(at) <= pause || failed || r.expires(item, at) || r.outlasts(item, at) || polls(item, at) || r.renews(item, at) || r.asksFDB(item, at) || r.retries(item, at)) || relabels || time.Since(r.refused[item.key.Name]) <= evictPause
+	return queued && (time.Until(at) <= pause || failed || r.expires(item, at) || r.outlasts(item, at) || polls(item, at) || r.renews(item, at) || r.asksFDB(item, at) || r.retries(item, at) || r.locksSaid(item, at)) || relabels || time.Since(r.refused[item.key.Name]) <= evictPause
 }
 
 // deny takes note of the deletion of a pod that was refused to a controller.
@@ -252,9 +252,12 @@ func saysTheSame(before, after *eviction.Evidence) bool {
 	return reflect.DeepEqual(&then, after)
 }
 
-// judgedBy notes the evidence by which a policy is reconciled.
+// judgedBy notes the evidence by which a policy is reconciled, and the policy by which nodes are locked.
 func (r *replica) judgedBy(item work) {
 	policy, ok := r.cache.objects[policies][item.key].(*v1alpha1.EvictionPolicy)
+	if item.controller == "nodelock" {
+		r.locksBy[item.key] = policy
+	}
 	if ok && item.controller == policyController {
 		r.evidence[item.key] = r.gatherer.Observer.Known(r.gatherer.Policies.Source(policy))
 	}
