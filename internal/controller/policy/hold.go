@@ -196,7 +196,10 @@ func (f *facts) deleting() (reason, message string) {
 	} else if f.locks(f.policy) {
 		waits = append(waits, "its locks are taken off nodes, for up to "+undoPatience.String()+" (status.nodeLock says what keeps it): "+enumerate(f.locked, ", "))
 	}
-	if len(waits) == 0 {
+	switch {
+	case len(waits) == 0 && f.policy.Spec.NodeLock != nil:
+		return reason, "the policy is being deleted, and Usher waits for nothing more than to see on all nodes that none has a lock of it"
+	case len(waits) == 0:
 		return reason, "the policy is being deleted, and Usher waits for nothing more"
 	}
 	return reason, "the policy is being deleted, which waits until " + strings.Join(waits, "; and until ")

@@ -38,7 +38,7 @@ func TestDeletedPolicyWaitsForItsLocks(t *testing.T) {
 	}{
 		"a lock that is taken off":            {left: locked(key), says: "n1", released: true, gone: 2 * time.Minute},
 		"a lock on its way":                   {left: locked(key), comes: true, says: "n1", released: true, gone: 2 * time.Minute},
-		"a lock that the cache does not show": {left: locked(key), unseen: true, says: "Usher waits for nothing more", released: true, gone: 2 * time.Minute},
+		"a lock that the cache does not show": {left: locked(key), unseen: true, says: "to see on all nodes that none has a lock of it", released: true, gone: 2 * time.Minute},
 		"a lock that stays":                   {left: locked(key), says: "n1", gone: undoPatience + 10*time.Second},
 		"a member that is asked":              {left: asked, says: "request " + asked.Name, released: true, gone: 2 * time.Minute},
 		"a lock of another policy":            {left: locked(snapshot.Key{Namespace: "prod", Name: "other"}), gone: time.Second},
