@@ -43,7 +43,7 @@ func SlimPod(pod *corev1.Pod) *corev1.Pod {
 	return slim
 }
 
-// slimContainers keeps what changes are told by: what each requests, and what it runs as.
+// slimContainers keeps that by which a change shows: what each requests, and what it runs as.
 func slimContainers(all []corev1.Container) []corev1.Container {
 	each := all[:min(len(all), mostContainers)]
 	var kept []corev1.Container
