@@ -225,18 +225,8 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// until asks until done says so, and logs how long that took: OpenStack has no watches.
+// until is openstack.Until for what Usher takes its turns for.
 func until(t *testing.T, what string, done func() bool) {
 	t.Helper()
-	const most = 5 * time.Minute // ends only what hangs
-	began := time.Now()
-	tick := time.NewTicker(300 * time.Millisecond)
-	defer tick.Stop()
-	for !done() {
-		if time.Since(began) > most {
-			t.Fatalf("%s: not after %s", what, most)
-		}
-		<-tick.C
-	}
-	t.Logf("%s: %.1f s", what, time.Since(began).Seconds())
+	openstack.Until(t, 5*time.Minute, what, done)
 }

@@ -52,20 +52,10 @@ func start(t *testing.T) *Cloud {
 	return Start(t)
 }
 
-// until asks until done says so, and logs how long that took. OpenStack has no watches.
+// until is Until for what takes seconds.
 func until(t *testing.T, what string, done func() bool) {
 	t.Helper()
-	const most = 3 * time.Minute // ends only what hangs
-	began := time.Now()
-	tick := time.NewTicker(200 * time.Millisecond)
-	defer tick.Stop()
-	for !done() {
-		if time.Since(began) > most {
-			t.Fatalf("%s: not after %s", what, most)
-		}
-		<-tick.C
-	}
-	t.Logf("%s: %.1f s", what, time.Since(began).Seconds())
+	Until(t, 3*time.Minute, what, done)
 }
 
 func TestServersMove(t *testing.T) {
