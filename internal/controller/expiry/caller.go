@@ -16,7 +16,7 @@ import (
 	"usher.sh/usher/internal/snapshot"
 )
 
-// whileHeld is how often a request is looked at whose maker does not ask again while a taint stands.
+// whileHeld is how often a request is looked at that stands while its maker does not ask again, where no event need come of its end.
 const whileHeld = 30 * time.Second
 
 // ofCaller withdraws what admission asked for in the name of a caller that has given up.

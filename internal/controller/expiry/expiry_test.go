@@ -189,16 +189,21 @@ func TestRequestsOfDrainsWithLeases(t *testing.T) {
 // A watch that hangs shows old signs of life, or none: the apiserver is asked before a request is withdrawn.
 func TestNodesAreReadLive(t *testing.T) {
 	request := asked("drain.usher.sh/d1", time.Hour)
-	for name, cached := range map[string]*corev1.Node{
-		"an old sign of life": node(t, "a", "d1", "draining", now.Add(-time.Hour)), "no record yet": node(t, "a", "", "", now),
+	for name, c := range map[string]struct {
+		cached, live *corev1.Node
+		again        time.Duration
+	}{
+		"an old sign of life": {node(t, "a", "d1", "draining", now.Add(-time.Hour)), node(t, "a", "d1", "draining", now), snapshot.LiveFor},
+		"no record yet":       {node(t, "a", "", "", now), node(t, "a", "d1", "draining", now), snapshot.LiveFor},
+		"not drained yet":     {cordoned(node(t, "a", "d1", "draining", now.Add(-time.Hour))), cordoned(node(t, "a", "d1", "drained", now.Add(-time.Hour))), whileHeld},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := &reconciler{
 				Options: Options{Now: func() time.Time { return now }},
-				client:  store(t, interceptor.Funcs{}, request.DeepCopy(), on("a"), cached),
-				live:    store(t, interceptor.Funcs{}, node(t, "a", "d1", "draining", now)),
+				client:  store(t, interceptor.Funcs{}, request.DeepCopy(), on("a"), c.cached),
+				live:    store(t, interceptor.Funcs{}, c.live),
 			}
-			if got, again := look(t, s, request); got != api.EvictionRequestIntentEviction || again != snapshot.LiveFor {
+			if got, again := look(t, s, request); got != api.EvictionRequestIntentEviction || again != c.again {
 				t.Errorf("intent %s, looked at again in %s", got, again)
 			}
 		})

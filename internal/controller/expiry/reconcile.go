@@ -53,7 +53,7 @@ func (s *reconciler) ofDrain(ctx context.Context, request *api.EvictionRequest, 
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	kept := false
+	kept, shown := false, false // past the cache, and by it
 	for _, reader := range []client.Reader{s.client, s.live} { // a cache may lack the last sign of life
 		seen, err := read(ctx, reader, names)
 		if err != nil {
@@ -64,9 +64,12 @@ func (s *reconciler) ofDrain(ctx context.Context, request *api.EvictionRequest, 
 		if until := drain.LiveUntil(snapshot.View{Now: now, Cluster: seen}, who); until.After(now) {
 			return reconcile.Result{RequeueAfter: min(again, until.Sub(now))}, nil
 		}
-		kept = keeps(seen, pod, who)
+		shown, kept = kept, keeps(seen, pod, who)
 	}
-	if kept { // by the last read, which is past the cache
+	switch {
+	case kept && !shown: // a cache that never shows it has no event for when the node is given back
+		return reconcile.Result{RequeueAfter: whileHeld}, nil
+	case kept:
 		return reconcile.Result{}, nil
 	}
 	return s.withdraw(ctx, request, who)
