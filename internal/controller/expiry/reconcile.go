@@ -53,7 +53,7 @@ func (s *reconciler) ofDrain(ctx context.Context, request *api.EvictionRequest, 
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	kept, shown := false, false // past the cache, and by it
+	kept, shown := false, false                                // past the cache, and by it
 	for _, reader := range []client.Reader{s.client, s.live} { // a cache may lack the last sign of life
 		seen, err := read(ctx, reader, names)
 		if err != nil {

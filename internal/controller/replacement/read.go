@@ -351,11 +351,24 @@ func (r *reconciler) renewed(ctx context.Context, node string) (time.Time, error
 		return time.Time{}, nil
 	case err != nil:
 		return time.Time{}, fmt.Errorf("reading the Lease of node %s: %w", node, err)
-	case lease.Spec.RenewTime == nil:
-		return time.Time{}, nil
 	}
-	if now := r.Now(); lease.Spec.RenewTime.After(now) { // its clock is ahead
-		return now, nil
+	return renewal(&lease, r.Now()), nil
+}
+
+// renewal is when a Lease was renewed last; zero: not known. By a clock that is ahead, which its renewTime is dated by, one that is silent would go on renewing it: then it
+// counts when the apiserver has taken the last write.
+func renewal(lease *coordinationv1.Lease, now time.Time) time.Time {
+	switch renewed := lease.Spec.RenewTime; {
+	case renewed == nil:
+		return time.Time{}
+	case !renewed.After(now):
+		return renewed.Time
 	}
-	return lease.Spec.RenewTime.Time, nil
+	var last time.Time
+	for i := range lease.ManagedFields {
+		if written := lease.ManagedFields[i].Time; written != nil && written.After(last) && !written.After(now) {
+			last = written.Time
+		}
+	}
+	return last
 }

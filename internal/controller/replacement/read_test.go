@@ -5,6 +5,7 @@ import (
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
@@ -219,6 +220,36 @@ func TestEarlierPods(t *testing.T) {
 			m.r.client = objects.Build()
 			if got, err := m.r.after(t.Context(), s, 2); err != nil || got != c.want {
 				t.Errorf("%q, %v; want %q", got, err, c.want)
+			}
+		})
+	}
+}
+
+// A kubelet whose clock is ahead dates its last sign of life ahead of it.
+func TestRenewal(t *testing.T) {
+	now := time.Date(2026, time.November, 29, 3, 0, 0, 0, time.UTC)
+	lease := func(renewed time.Duration, written ...time.Duration) *coordinationv1.Lease {
+		l := &coordinationv1.Lease{Spec: coordinationv1.LeaseSpec{RenewTime: new(metav1.NewMicroTime(now.Add(renewed)))}}
+		for _, w := range written {
+			l.ManagedFields = append(l.ManagedFields, metav1.ManagedFieldsEntry{Time: new(metav1.NewTime(now.Add(w)))})
+		}
+		return l
+	}
+	for name, c := range map[string]struct {
+		lease *coordinationv1.Lease
+		want  time.Time
+	}{
+		"never renewed":         {&coordinationv1.Lease{}, time.Time{}},
+		"renewed":               {lease(-time.Minute, -time.Second), now.Add(-time.Minute)},
+		"ahead":                 {lease(time.Minute, -30*time.Second), now.Add(-30 * time.Second)},
+		"… written by others":   {lease(time.Minute, -time.Hour, -30*time.Second), now.Add(-30 * time.Second)},
+		"… written ahead":       {lease(time.Minute, time.Second), time.Time{}},
+		"… written at no time":  {lease(time.Minute), time.Time{}},
+		"… in the last instant": {lease(time.Millisecond, 0), now},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := renewal(c.lease, now); !got.Equal(c.want) {
+				t.Errorf("renewed at %s, want %s", got, c.want)
 			}
 		})
 	}
