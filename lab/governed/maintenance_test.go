@@ -35,10 +35,7 @@ func TestMaintenance(t *testing.T) {
 	h := emptyHouse(t, testlab.Start(t))
 	h.managers = h.lab.Managers(t, 2)
 	t.Run("says which right is missing", h.saysWhichRightIsMissing)
-	install := exec.CommandContext(t.Context(), h.lab.Usher(t), "install", "--kubeconfig", h.lab.Kubeconfig(), "--webhook-url", h.managers.URL(), "--maintenance")
-	if out, err := install.CombinedOutput(); err != nil {
-		t.Fatalf("installing usher: %v: %s", err, out)
-	}
+	h.install(t, "--maintenance")
 	t.Run("outlives its leaders", h.maintenanceOutlivesItsLeaders)
 	t.Run("calls a hook and waits", h.maintenanceCallsAHookAndWaits)
 	t.Run("deletes nodes", h.maintenanceDeletesNodes)

@@ -1,7 +1,6 @@
 package governed
 
 import (
-	"os/exec"
 	"testing"
 
 	"usher.sh/usher/lab/testlab"
@@ -10,10 +9,7 @@ import (
 // A maintenance surges a single replica where the manager has both the rights to drain and those to scale plain workloads: what limits its
 // account to each of them lets the writes of the other through. A policy has the replica surged by its system, none by the drain.
 func (h *house) maintenanceSurgesBesideWorkloads(t *testing.T) {
-	install := exec.CommandContext(t.Context(), h.lab.Usher(t), "install", "--kubeconfig", h.lab.Kubeconfig(), "--webhook-url", h.managers.URL(), "--maintenance", "--workloads")
-	if out, err := install.CombinedOutput(); err != nil {
-		t.Fatalf("installing usher: %v: %s", err, out)
-	}
+	h.install(t, "--maintenance", "--workloads")
 	for name, governed := range map[string]bool{"bydrain": false, "bysystem": true} {
 		t.Run(name, func(t *testing.T) {
 			namespace := h.lab.Namespace(t)

@@ -56,6 +56,15 @@ func emptyHouse(t *testing.T, l *testlab.Lab) *house {
 	return &house{lab: l, client: c, policies: l.UsherAPI(t)}
 }
 
+// install installs Usher for the managers of the house, as a person does.
+func (h *house) install(t *testing.T, flags ...string) {
+	t.Helper()
+	args := append([]string{"install", "--kubeconfig", h.lab.Kubeconfig(), "--webhook-url", h.managers.URL()}, flags...)
+	if out, err := exec.CommandContext(t.Context(), h.lab.Usher(t), args...).CombinedOutput(); err != nil {
+		t.Fatalf("installing usher: %v: %s", err, out)
+	}
+}
+
 // members starts a StatefulSet of n and returns a node with one of its pods.
 func (h *house) members(t *testing.T, namespace string, n int) (node, pod string) {
 	t.Helper()

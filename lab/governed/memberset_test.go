@@ -3,7 +3,6 @@ package governed
 import (
 	"context"
 	"fmt"
-	"os/exec"
 	"slices"
 	"strings"
 	"testing"
@@ -29,15 +28,9 @@ func TestMemberSet(t *testing.T) {
 	t.Parallel()
 	h := emptyHouse(t, testlab.Start(t))
 	h.managers = h.lab.Managers(t, 2)
-	install := func(flags ...string) {
-		args := append([]string{"install", "--kubeconfig", h.lab.Kubeconfig(), "--webhook-url", h.managers.URL()}, flags...)
-		if out, err := exec.CommandContext(t.Context(), h.lab.Usher(t), args...).CombinedOutput(); err != nil {
-			t.Fatalf("installing usher: %v: %s", err, out)
-		}
-	}
-	install("--workloads")
+	h.install(t, "--workloads")
 	t.Run("says which right is missing", h.setSaysWhichRightIsMissing)
-	install("--workloads", "--member-sets")
+	h.install(t, "--workloads", "--member-sets")
 	t.Run("takes the rights oneself", h.setIsRefused)
 	t.Run("limits what the manager creates", h.setLimitsTheManager)
 	t.Run("grows, replaces and shrinks", h.setGrowsReplacesAndShrinks)

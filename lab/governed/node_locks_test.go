@@ -2,7 +2,6 @@ package governed
 
 import (
 	"maps"
-	"os/exec"
 	"slices"
 	"strings"
 	"testing"
@@ -42,10 +41,7 @@ func TestNodeLocks(t *testing.T) {
 	t.Parallel()
 	h := emptyHouse(t, testlab.Start(t))
 	h.managers = h.lab.Managers(t, 2)
-	args := []string{"install", "--kubeconfig", h.lab.Kubeconfig(), "--webhook-url", h.managers.URL()}
-	if out, err := exec.CommandContext(t.Context(), h.lab.Usher(t), args...).CombinedOutput(); err != nil {
-		t.Fatalf("installing usher: %v: %s", err, out)
-	}
+	h.install(t)
 	l := &lockedNode{house: h, ns: h.lab.Namespace(t), node: h.lab.Nodes(t, 1)[0]}
 	l.pod(t, "agent", "agent")
 	l.pod(t, "router", "router")

@@ -2,7 +2,6 @@ package governed
 
 import (
 	"context"
-	"os/exec"
 	"slices"
 	"strings"
 	"testing"
@@ -28,15 +27,9 @@ func TestReplacement(t *testing.T) {
 	t.Parallel()
 	h := emptyHouse(t, testlab.Start(t))
 	h.managers = h.lab.Managers(t, 2)
-	install := func(flags ...string) {
-		args := append([]string{"install", "--kubeconfig", h.lab.Kubeconfig(), "--webhook-url", h.managers.URL()}, flags...)
-		if out, err := exec.CommandContext(t.Context(), h.lab.Usher(t), args...).CombinedOutput(); err != nil {
-			t.Fatalf("installing usher: %v: %s", err, out)
-		}
-	}
-	install("--workloads")
+	h.install(t, "--workloads")
 	t.Run("says which right is missing", h.replacementSaysWhichRightIsMissing)
-	install("--workloads", "--replacement")
+	h.install(t, "--workloads", "--replacement")
 	t.Run("outlives its leader", h.replacementOutlivesItsLeader)
 	t.Run("is refused", h.replacementIsRefused)
 	t.Run("data is given up by who says so", h.dataIsGivenUpByWhoSaysSo)
@@ -52,7 +45,7 @@ func TestReplacement(t *testing.T) {
 		t.Run("by an operator", h.replacementByOperators)
 		t.Run("deletes the pod", h.replacementDeletesThePod)
 	})
-	install("--workloads", "--replacement", "--maintenance")
+	h.install(t, "--workloads", "--replacement", "--maintenance")
 	t.Run("is made by a maintenance", h.replacementIsMadeByMaintenance)
 }
 
