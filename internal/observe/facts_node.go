@@ -89,6 +89,12 @@ func zone(set map[string]string) string {
 	return set[corev1.LabelFailureDomainBetaZone]
 }
 
+// NodeReady reports whether the kubelet of a node reports that it is Ready, as far as the cluster knows.
+func NodeReady(node *corev1.Node) bool {
+	ready, _ := nodeReady(node)
+	return ready
+}
+
 func nodeReady(node *corev1.Node) (ready bool, why string) {
 	for i := range node.Status.Conditions {
 		condition := &node.Status.Conditions[i]

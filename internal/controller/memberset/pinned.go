@@ -12,6 +12,7 @@ import (
 
 	"usher.sh/usher/api/v1alpha1"
 	"usher.sh/usher/internal/memberset"
+	"usher.sh/usher/internal/observe"
 )
 
 // pinning has what is known of pods before their claims are looked at: of one that says what comes of its eviction, what it says, which was known once its
@@ -95,7 +96,5 @@ func (r *reconciler) usableElsewhere(ctx context.Context, node string, affinity 
 }
 
 func takesPods(node *corev1.Node) bool {
-	return node.DeletionTimestamp == nil && !node.Spec.Unschedulable && slices.ContainsFunc(node.Status.Conditions, func(c corev1.NodeCondition) bool {
-		return c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue
-	})
+	return node.DeletionTimestamp == nil && !node.Spec.Unschedulable && observe.NodeReady(node)
 }

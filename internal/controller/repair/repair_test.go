@@ -43,7 +43,7 @@ func TestNextLook(t *testing.T) {
 	}
 }
 
-func TestTaintsChange(t *testing.T) {
+func TestNodeChanges(t *testing.T) {
 	node := func(change ...func(*corev1.Node)) *corev1.Node {
 		n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n", UID: "1"}}
 		n.Spec.Taints = []corev1.Taint{{Key: "slow", Effect: corev1.TaintEffectNoExecute, TimeAdded: new(metav1.NewTime(noon))}}
@@ -65,10 +65,16 @@ func TestTaintsChange(t *testing.T) {
 		"taken off and put on again unseen": {func(n *corev1.Node) {
 			n.Spec.Taints[0].TimeAdded = new(metav1.NewTime(noon.Add(time.Minute)))
 		}, true},
+		"it is Ready": {func(n *corev1.Node) {
+			n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
+		}, true},
+		"its kubelet goes on reporting": {func(n *corev1.Node) {
+			n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeMemoryPressure, Status: corev1.ConditionFalse}}
+		}, false},
 		"it is cordoned":  {func(n *corev1.Node) { n.Spec.Unschedulable = true }, true},
 		"it is made anew": {func(n *corev1.Node) { n.UID = "2" }, true},
 	} {
-		if got := taintsChange().Update(event.UpdateEvent{ObjectOld: node(), ObjectNew: node(test.change)}); got != test.want {
+		if got := nodeChanges().Update(event.UpdateEvent{ObjectOld: node(), ObjectNew: node(test.change)}); got != test.want {
 			t.Errorf("%s: wakes %t, want %t", name, got, test.want)
 		}
 	}

@@ -16,6 +16,7 @@ import (
 	"usher.sh/usher/api/v1alpha1"
 	"usher.sh/usher/internal/act"
 	"usher.sh/usher/internal/controller/wiring"
+	"usher.sh/usher/internal/observe"
 	"usher.sh/usher/internal/policycache"
 )
 
@@ -56,7 +57,7 @@ func Controller(mgr ctrl.Manager, o Options) wiring.Controller {
 			{Object: &v1alpha1.EvictionPolicy{}, Keys: wiring.Itself, When: wiring.Respecified()},
 			{Object: &v1alpha1.ReplacementRequest{}, Keys: policyOf, When: stepChanges()},
 			{Object: &corev1.Pod{}, Keys: r.policiesOfPod, When: wiring.PodChanged()},
-			{Object: &corev1.Node{}, Keys: r.policiesOnNode, When: taintsChange()},
+			{Object: &corev1.Node{}, Keys: r.policiesOnNode, When: nodeChanges()},
 		},
 	}
 }
@@ -70,12 +71,14 @@ func stepChanges() predicate.Predicate {
 	}}
 }
 
-// taintsChange drops updates of nodes that say nothing new of their taints, or whether they are cordoned.
-func taintsChange() predicate.Predicate {
+// nodeChanges drops updates of nodes that say nothing new of their taints, or whether they are cordoned or Ready: a member that is lost can be replaced once its node
+// does not report.
+func nodeChanges() predicate.Predicate {
 	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 		before, ok := e.ObjectOld.(*corev1.Node)
 		after, known := e.ObjectNew.(*corev1.Node)
-		if !ok || !known || before.UID != after.UID || before.Spec.Unschedulable != after.Spec.Unschedulable || len(before.Spec.Taints) != len(after.Spec.Taints) {
+		if !ok || !known || before.UID != after.UID || before.Spec.Unschedulable != after.Spec.Unschedulable ||
+			observe.NodeReady(before) != observe.NodeReady(after) || len(before.Spec.Taints) != len(after.Spec.Taints) {
 			return true
 		}
 		for i := range before.Spec.Taints {
