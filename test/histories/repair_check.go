@@ -25,7 +25,7 @@ func (r *replica) checkRepair(object client.Object) {
 	}
 	w.endedRepairs()
 	pod, spec := q.Spec.Member.ID, &l.policy.Spec
-	if !slices.ContainsFunc(w.site.members(), func(p planned) bool { return p.pod == pod && strings.TrimPrefix(q.Spec.Member.Role, "own-") == p.role }) || q.Spec.Source.Name != firstPolicy {
+	if !l.isMember(&q.Spec.Member) || q.Spec.Source.Name != firstPolicy {
 		w.fail("REPAIRED", "%s requests the replacement of %s, which is no member of %s", r.name, pod, q.Spec.Source.Name)
 		return
 	}
@@ -45,6 +45,12 @@ func (r *replica) checkRepair(object client.Object) {
 	l.checkInFlight(q)
 	l.checkZones(pod)
 	l.made = append(l.made, q)
+}
+
+// isMember reports whether the policy has such a member, or had it when the look began.
+func (l *repairLook) isMember(m *v1alpha1.ReplacementMember) bool {
+	role := strings.TrimPrefix(m.Role, "own-")
+	return slices.ContainsFunc(slices.Concat(l.had, l.replica.world.site.members()), func(p planned) bool { return p.pod == m.ID && p.role == role })
 }
 
 var memberConditions = []replacement.ConditionType{

@@ -20,6 +20,7 @@ type repairLook struct {
 	refused  bool // what it has seen was not written down
 	void     bool // what the policy is about was changed meanwhile
 	policy   *v1alpha1.EvictionPolicy
+	had      []planned                      // its policy, when it began
 	standing []*v1alpha1.ReplacementRequest // when it began
 	made     []*v1alpha1.ReplacementRequest // by it
 	said     *eviction.Evidence             // by its system, when it began
@@ -34,7 +35,7 @@ func (r *replica) beginsRepair(item work) {
 		return
 	}
 	w.endedRepairs()
-	l := &repairLook{replica: r, begun: time.Now(), policy: w.policy(firstPolicy), members: map[string]*glance{}}
+	l := &repairLook{replica: r, begun: time.Now(), policy: w.policy(firstPolicy), had: slices.Clone(w.site.members()), members: map[string]*glance{}}
 	for _, q := range list[*v1alpha1.ReplacementRequest](w.store, replaces) {
 		if !q.Status.Over() {
 			l.standing = append(l.standing, q)
