@@ -48,7 +48,7 @@ const (
 
 // RecreationTerms say how pods are made anew. Each is evicted by the rules of its role, which may let fewer go than the batch does.
 type RecreationTerms struct {
-	// Batch says which pods go at the same time. Those of the next zone, or the next pod, go once these are Ready again.
+	// Batch says which pods go at the same time. Those of the next zone, or the next pod, go once these are Ready and do their work again.
 	// +optional
 	// +kubebuilder:default=Zone
 	Batch MemberBatch `json:"batch,omitempty"`

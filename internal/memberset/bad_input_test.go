@@ -81,6 +81,9 @@ func TestBadInput(t *testing.T) {
 		"another set's pod of its name": {plain, func(w *world) {
 			w.podNamed("kv-member-4").Ours = false
 		}, "pod kv-member-4 is there, and was not made for this MemberSet", "delete it, or move what it is for elsewhere"},
+		"a role that there is not": {plain, func(w *world) {
+			w.in.Unread = []Blocker{PolicyWrong("spec.members[0].role", `there is no role "etcd-membr"`)}
+		}, `spec.groups[0].role: there is no role "etcd-membr"`, "usher roles lists the built-in roles"},
 		"its list is not known while it grows": {listing, func(w *world) {
 			w.in.List = Listing{Unread: "no endpoint answers"}
 		}, "the system's list of members is not known: no endpoint answers", "see that its members run"},
@@ -149,6 +152,37 @@ func TestGrowthGoesOn(t *testing.T) {
 	w.mute = false
 	if !w.settle() || len(w.ids()) != 4 {
 		t.Errorf("members %v: %+v", w.ids(), w.in.Set.Status.Blockers)
+	}
+}
+
+// Where the pod of a successor is refused, as by a quota, the member whose place it is to take stays for as long as that lasts, and goes then.
+func TestASuccessorThatIsRefused(t *testing.T) {
+	const predecessor, successor = "kv-member-1", "kv-member-4"
+	for _, kind := range []Kind{listing, plain, emptying} {
+		t.Run(kind.Name, func(t *testing.T) {
+			w := formed(t, kind, 3)
+			w.mark(predecessor)
+			refused := 0
+			for range 60 {
+				w.pass()
+				w.permit()
+				r := w.step(0)
+				removesNothing(t, &r)
+				for i := range r.Actions {
+					if a := &r.Actions[i]; a.Kind == MakePod && a.Member == successor {
+						refused++
+						continue
+					}
+					w.carryOut(&r.Actions[i])
+				}
+			}
+			if p := w.podNamed(predecessor); p.Terminating || refused == 0 || w.diskOf(predecessor).excluded {
+				t.Errorf("its pod was refused %d times, and %s goes: %+v", refused, predecessor, w.memberNamed(predecessor))
+			}
+			if !w.settle() || slices.Contains(w.ids(), predecessor) || !slices.Contains(w.ids(), successor) {
+				t.Errorf("once it was not there are %v: %+v", w.ids(), w.in.Set.Status.Blockers)
+			}
+		})
 	}
 }
 

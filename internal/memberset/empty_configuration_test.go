@@ -79,6 +79,29 @@ func TestEmptyConfigurationInBatches(t *testing.T) {
 	wants(t, w, "evictPod kv-member-1", "evictPod kv-member-2")
 }
 
+// A pod that starts no process may be Ready all the same: others go once the system has its process again, and what keeps it from that is said.
+func TestEmptyConfigurationOfAReadyPod(t *testing.T) {
+	kind := emptying
+	kind.Configured, kind.Environment = true, configured.Environment
+	w := formed(t, kind, 4)
+	for i, id := range w.ids() {
+		w.podNamed(id).Zone = "z" + string(rune('a'+i/2))
+	}
+	w.in.Set.Annotations = map[string]string{v1alpha1.EmptyConfigurationAnnotation: "*"}
+	w.look()
+	wants(t, w, "evictPod kv-member-1", "evictPod kv-member-2")
+	for _, id := range []string{"kv-member-1", "kv-member-2"} { // they were made anew
+		w.podNamed(id).Made += "+" + noProcess
+		w.entryNamed(id).Processes = 0
+	}
+	wants(t, w)
+	r := Decide(w.in)
+	at := slices.IndexFunc(r.Status.Blockers, func(b v1alpha1.ReplacementBlocker) bool { return strings.HasPrefix(b.Message, "pod kv-member-3 ") })
+	if at < 0 || !strings.HasSuffix(r.Status.Blockers[at].Remedy, "to have it start: kubectl annotate memberset kv -n shop usher.sh/empty-configuration-") {
+		t.Errorf("it says %+v", r.Status.Blockers)
+	}
+}
+
 // Where no configuration says which processes start, none can be empty: the set says so, and nothing changes.
 func TestEmptyConfigurationIsRefused(t *testing.T) {
 	for _, kind := range []Kind{listing, plain} {

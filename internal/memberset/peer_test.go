@@ -8,6 +8,7 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"usher.sh/usher/api/v1alpha1"
 )
@@ -31,6 +32,11 @@ var peerUpdates = []struct {
 	}, []string{"mark kv-member-2"}},
 	{"8/83 a prefix", func(w *world) { w.in.Set.Spec.IDPrefix = "b" }, []string{"mark kv-member-1", "mark kv-member-2"}},
 	{"8/85 two processes in a pod", func(w *world) { w.in.Kind.Several, w.group().MembersPerPod = true, 2 }, []string{"mark kv-member-1", "mark kv-member-2"}},
+	{"8/85 two processes in each pod of another group", func(w *world) {
+		other := *w.group()
+		w.in.Kind.Several, other.Name, other.Replicas, other.MembersPerPod = true, "log", new(int32), 2
+		w.in.Set.Spec.Groups = append(w.in.Set.Spec.Groups, other)
+	}, nil},
 	{"8/86 another node selector", func(w *world) { w.group().Template.Raw = templateOfPeer(`"nodeSelector":{"a":"b"},`) }, []string{"mark kv-member-1", "mark kv-member-2"}},
 	{"8/86 a live node selector that is another, and the hash is not", func(w *world) {
 		w.podNamed("kv-member-1").Spec.NodeSelector = map[string]string{"a": "b"}
@@ -54,6 +60,10 @@ var peerUpdates = []struct {
 	{"8/91 another fsGroup, and the set does not say so", func(w *world) {
 		w.group().Template.Raw = templateOfPeer(`"securityContext":{"fsGroup":9},`)
 	}, []string{"evictPod kv-member-1"}},
+	{"8/91 another fsGroup, and the set says so", func(w *world) {
+		w.group().Template.Raw = templateOfPeer(`"securityContext":{"fsGroup":9},`)
+		w.in.Set.Spec.UpdateStrategy.Replace.AlsoOn = []v1alpha1.TemplateChange{v1alpha1.FileOwnership}
+	}, []string{"mark kv-member-1", "mark kv-member-2"}},
 	{"8/91 a live fsGroup that is another, and the hash is not", func(w *world) {
 		w.in.Set.Spec.UpdateStrategy.Replace.AlsoOn = []v1alpha1.TemplateChange{v1alpha1.FileOwnership}
 		w.podNamed("kv-member-1").Spec.SecurityContext = nil
@@ -66,6 +76,9 @@ var peerUpdates = []struct {
 		w.group().Template.Raw = templateOfPeer(`"nodeSelector":{"a":"b"},`)
 		w.in.Set.Spec.UpdateStrategy.Replace.MaxInFlight = new(int32)
 	}, nil},
+	{"8/148 an environment variable", func(w *world) {
+		w.group().Template.Raw = []byte(`{"metadata":{"labels":{"app":"kv"}},"spec":{"containers":[{"name":"etcd","image":"etcd","env":[{"name":"A","value":"b"}]}]}}`)
+	}, []string{"evictPod kv-member-1"}},
 	{"8/148 an environment variable, and no pod is made anew", func(w *world) {
 		w.image("etcd:2")
 		w.in.Set.Spec.UpdateStrategy.Recreate.Batch = v1alpha1.BatchNone
@@ -75,6 +88,14 @@ var peerUpdates = []struct {
 		w.in.Set.Spec.UpdateStrategy.Type = v1alpha1.UpdateRecreate
 		w.in.Kind.Replaced = []string{w.group().Role}
 	}, []string{"evictPod kv-member-1"}},
+	{"8/149 a version, the transaction system only: storage keeps its names", func(w *world) {
+		w.image("etcd:2")
+		w.in.Kind.Replaced = []string{"foundationdb-log"}
+	}, []string{"evictPod kv-member-1"}},
+	{"8/149 a version, Replace has all get others", func(w *world) {
+		w.image("etcd:2")
+		w.in.Set.Spec.UpdateStrategy.Type = v1alpha1.UpdateReplace
+	}, []string{"mark kv-member-1", "mark kv-member-2"}},
 }
 
 func TestPeerUpdates(t *testing.T) {
@@ -102,6 +123,7 @@ var peerBatches = []struct {
 	{"8/119 ProcessGroup", func(w *world) { w.in.Set.Spec.UpdateStrategy.Recreate.Batch = v1alpha1.BatchMember }, 1},
 	{"8/119 All", func(w *world) { w.in.Set.Spec.UpdateStrategy.Recreate.Batch = v1alpha1.BatchAll }, 4},
 	{"8/119 None", func(w *world) { w.in.Set.Spec.UpdateStrategy.Recreate.Batch = v1alpha1.BatchNone }, 0},
+	{"8/119 a mode that there is not, which the schema refuses", func(w *world) { w.in.Set.Spec.UpdateStrategy.Recreate.Batch = "banana" }, 0},
 	{"8/121 a pod that is pending", func(w *world) {
 		w.podNamed("kv-member-1").Ready, w.podNamed("kv-member-1").Node, w.memberNamed("kv-member-1").Zone = false, "", "za"
 	}, 2},
@@ -198,6 +220,37 @@ var peerSets = []struct {
 			t.Errorf("members %v", w.ids())
 		}
 	}},
+	{"8/119 a zone of none of the pods is under maintenance: none goes", func(t *testing.T) {
+		t.Helper()
+		if gone := goneBeside(t, "z9"); len(gone) > 0 {
+			t.Errorf("%v go", gone)
+		}
+	}},
+	{"8/119 the zone of one is, also where another client has begun that: it goes, and no other", func(t *testing.T) {
+		t.Helper()
+		zone := maintained(t).podNamed("kv-member-2").Zone
+		if gone := goneBeside(t, zone); !slices.Equal(gone, []string{"kv-member-2"}) {
+			t.Errorf("%v go", gone)
+		}
+	}},
+	{"8/121 a process that is missing while its pod is Ready: its zone is unavailable", func(t *testing.T) {
+		t.Helper()
+		w := formed(t, emptying, 4)
+		for i, id := range w.ids() {
+			w.podNamed(id).Zone = "z" + string(rune('a'+i/2))
+		}
+		w.look()
+		w.image("etcd:2")
+		wants(t, w, "evictPod kv-member-1", "evictPod kv-member-2")
+		w.entryNamed("kv-member-4").Processes = 0
+		wants(t, w, "evictPod kv-member-3", "evictPod kv-member-4")
+		w.in.Set.Spec.UpdateStrategy.Recreate.Batch = v1alpha1.BatchMember
+		wants(t, w, "evictPod kv-member-4")
+		w.podNamed("kv-member-4").Made = "" // it is of no other template
+		wants(t, w)
+		w.in.List = Listing{Unread: "the database is not available"} // whose processes there are is not known
+		wants(t, w, "evictPod kv-member-1")
+	}},
 	{"8/140 storage from 4 to 3: one is excluded, goes, and is included again", func(t *testing.T) {
 		t.Helper()
 		w := formed(t, emptying, 4)
@@ -232,6 +285,22 @@ var peerSets = []struct {
 			w.permit()
 			w.step(-1)
 			w.lost[node] = slices.ContainsFunc(w.in.Pods, func(p Pod) bool { return p.Name == "kv-member-1" && p.Terminating })
+		}
+		if !w.diskOf("kv-member-1").excluded || w.memberNamed("kv-member-1").Removal.Step != v1alpha1.RemovalRemoving {
+			t.Errorf("%+v", w.in.Set.Status.Members)
+		}
+	}},
+	{"8/143 a claim that is stuck: its member stays excluded", func(t *testing.T) {
+		t.Helper()
+		w := formed(t, emptying, 3)
+		w.goes("kv-member-1", v1alpha1.RemovalRemoving)
+		w.diskOf("kv-member-1").excluded = true
+		w.gone("kv-member-1")
+		at := slices.IndexFunc(w.in.Claims, func(c Claim) bool { return c.Member == "kv-member-1" })
+		w.in.Claims[at].Terminating, w.in.Claims[at].Retained = true, true
+		for range 30 {
+			w.pass()
+			w.step(-1)
 		}
 		if !w.diskOf("kv-member-1").excluded || w.memberNamed("kv-member-1").Removal.Step != v1alpha1.RemovalRemoving {
 			t.Errorf("%+v", w.in.Set.Status.Members)
@@ -285,12 +354,51 @@ var peerSets = []struct {
 			t.Error("what goes gets another")
 		}
 	}},
+	{"8/152 a marked member whose claim is gone gets another, until it is removed", func(t *testing.T) {
+		t.Helper()
+		for _, step := range []v1alpha1.MemberRemovalStep{v1alpha1.RemovalEmptying, v1alpha1.RemovalRemoving} {
+			w := formed(t, emptying, 4)
+			w.group().Replicas = new(int32(3))
+			w.goes("kv-member-1", step)
+			w.gone("kv-member-1")
+			w.in.Claims = slices.DeleteFunc(w.in.Claims, func(c Claim) bool { return c.Member == "kv-member-1" })
+			w.step(0)
+			if made := slices.Contains(kinds(w.step(0)), "makeClaim kv-member-1"); made != (step == v1alpha1.RemovalEmptying) {
+				t.Errorf("%s: it gets another: %t", step, made)
+			}
+		}
+	}},
 }
 
 func TestPeerSets(t *testing.T) {
 	for _, test := range peerSets {
 		t.Run(test.name, test.holds)
 	}
+}
+
+// goneBeside are the members of a set whose pods are made anew, for an update, within the time for which another client has a zone under maintenance.
+func goneBeside(t *testing.T, zone string) []string {
+	t.Helper()
+	w := maintained(t)
+	before := map[string]types.UID{}
+	for i := range w.in.Pods {
+		before[w.in.Pods[i].Name] = w.in.Pods[i].UID
+	}
+	w.image("fdb:2")
+	w.another(zone)
+	for range zoneTime - 10 {
+		w.pass()
+		w.evict()
+		w.step(-1)
+	}
+	var gone []string
+	for id, uid := range before {
+		if p := w.podNamed(id); p.UID != uid {
+			gone = append(gone, id)
+		}
+	}
+	slices.Sort(gone)
+	return gone
 }
 
 // twoMayGo is a set of five members in zones of their own, two of which are replaced and may go, with 60 s between removals.

@@ -100,11 +100,11 @@ func (d *decision) deletes(id string) bool {
 func (d *decision) guarded() bool { return d.Policy != nil && d.Policy.Ours && !d.Policy.Deleted }
 
 // batch is which of the members go now: of those that are unavailable already any, and others as long as fewer zones have such members than may (source 002,
-// maxZonesWithUnavailablePods).
+// maxZonesWithUnavailablePods). Those of the zone under maintenance come first: others of the system may go only once that has ended.
 func (d *decision) batch(members []*v1alpha1.SetMember) []*v1alpha1.SetMember {
 	terms := &d.Set.Spec.UpdateStrategy.Recreate
 	slices.SortStableFunc(members, func(a, b *v1alpha1.SetMember) int {
-		return cmp.Or(-cmp.Compare(d.down(a), d.down(b)), cmp.Compare(zoneOf(a), zoneOf(b)), strings.Compare(a.ID, b.ID))
+		return cmp.Or(-cmp.Compare(d.down(a), d.down(b)), -compare(d.isMaintained(a), d.isMaintained(b)), cmp.Compare(zoneOf(a), zoneOf(b)), strings.Compare(a.ID, b.ID))
 	})
 	unavailable := d.unavailable()
 	zones := zonesOf(unavailable)
@@ -140,6 +140,12 @@ func (d *decision) batch(members []*v1alpha1.SetMember) []*v1alpha1.SetMember {
 	return nil
 }
 
+// isMaintained reports whether the zone of a member is under maintenance, whoever has begun that.
+func (d *decision) isMaintained(m *v1alpha1.SetMember) bool {
+	zone := d.List.Maintenance.Zone
+	return zone != "" && d.systemZone(m) == zone
+}
+
 // within are the members in no more zones than may have unavailable ones, of which some have already.
 func (d *decision) within(members []*v1alpha1.SetMember, zones []string, most int) []*v1alpha1.SetMember {
 	var all []*v1alpha1.SetMember
@@ -167,12 +173,22 @@ func (d *decision) unavailable() []*v1alpha1.SetMember {
 	return all
 }
 
-// down is 1 where a member has no Ready pod.
+// down is 1 where a member has no Ready pod, or lacks a process by what its system says.
 func (d *decision) down(m *v1alpha1.SetMember) int {
-	if p := d.pod(m.ID); p != nil && p.Ready && !p.Terminating && !p.Finished {
+	if p := d.pod(m.ID); p != nil && p.Ready && !p.Terminating && !p.Finished && !d.lacksProcess(m) {
 		return 0
 	}
 	return 1
+}
+
+// lacksProcess reports whether fewer processes of a member do their work than its pod has, which may be Ready all the same: its template need not have a probe, and
+// its configuration may start none. What the system does not say lacks nothing.
+func (d *decision) lacksProcess(m *v1alpha1.SetMember) bool {
+	if !d.Kind.Empties || d.listUnread() != "" {
+		return false
+	}
+	e := d.entry(m)
+	return e != nil && e.Processes < d.processes(m)
 }
 
 // zoneOf is a member's zone. One whose zone is not known is in one of its own.

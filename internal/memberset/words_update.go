@@ -56,7 +56,7 @@ func awaitsBatch(id string, unavailable []*v1alpha1.SetMember) Blocker {
 		for _, m := range unavailable[:min(len(unavailable), 3)] {
 			ids = append(ids, m.ID)
 		}
-		b.Message = fmt.Sprintf("pod %s is of another template, and is made anew once these are Ready: %s", id, strings.Join(ids, ", "))
+		b.Message = fmt.Sprintf("pod %s is of another template, and is made anew once these are Ready and do their work: %s", id, strings.Join(ids, ", "))
 		b.Remedy = "wait; see the logs of these pods"
 	}
 	return b
