@@ -60,6 +60,12 @@ func (d *decision) listUnread() string {
 
 // entry is the member's in the list; nil: it has none.
 func (d *decision) entry(m *v1alpha1.SetMember) *Entry {
+	if d.Kind.Empties {
+		if place := at(d.entries, m.ID); place >= 0 && d.status.Formed != nil {
+			return &d.List.Entries[place]
+		}
+		return nil
+	}
 	at := slices.IndexFunc(d.List.Entries, func(e Entry) bool { return d.isOf(&e, m) })
 	if at < 0 {
 		return nil

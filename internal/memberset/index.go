@@ -4,11 +4,13 @@ package memberset
 type index struct {
 	pods, services, claims map[string]int   // places, by name
 	claimsOf, requestsOf   map[string][]int // by member
+	entries                map[string]int   // by the member's id, of a kind that empties members: its list is by ids alone
 }
 
 func newIndex(in *Input) index {
 	x := index{
 		pods: map[string]int{}, services: map[string]int{}, claims: map[string]int{}, claimsOf: map[string][]int{}, requestsOf: map[string][]int{},
+		entries: map[string]int{},
 	}
 	for i := range in.Pods {
 		x.pods[in.Pods[i].Name] = i
@@ -24,6 +26,11 @@ func newIndex(in *Input) index {
 	for i := range in.Requests {
 		q := &in.Requests[i]
 		x.requestsOf[q.Member] = append(x.requestsOf[q.Member], i)
+	}
+	for i := range in.List.Entries {
+		if name := in.List.Entries[i].Name; in.Kind.Empties && at(x.entries, name) < 0 {
+			x.entries[name] = i
+		}
 	}
 	return x
 }

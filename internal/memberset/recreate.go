@@ -28,11 +28,14 @@ func (d *decision) recreate(members []*v1alpha1.SetMember) {
 		}
 		return true
 	})
-	if len(members) > 0 && !d.guarded() {
+	if len(members) == 0 {
+		return
+	}
+	if !d.guarded() {
 		d.block(policyAwaited(d.Set.Name))
 		return
 	}
-	chosen, tried := d.batch(members), 0
+	chosen, awaits, tried := d.batch(members), d.awaitsOthers(), 0
 	for _, m := range members {
 		switch p := d.pod(m.ID); {
 		case p.Asked:
@@ -48,20 +51,20 @@ func (d *decision) recreate(members []*v1alpha1.SetMember) {
 		case d.Set.Spec.UpdateStrategy.Recreate.Batch == v1alpha1.BatchNone:
 			d.block(batchNone(m.ID))
 		default:
-			d.block(d.awaitsOthers(m))
+			d.block(awaits(m.ID))
 		}
 	}
 }
 
-// awaitsOthers is about a pod that goes once others are there. Of one that is kept from starting it says by what: that is not waited for.
-func (d *decision) awaitsOthers(m *v1alpha1.SetMember) Blocker {
+// awaitsOthers returns what there is to say of each pod that goes once others are there. Of one that is kept from starting it says by what: that is not waited for.
+func (d *decision) awaitsOthers() func(id string) Blocker {
 	unavailable := d.unavailable()
 	for _, other := range unavailable {
 		if commands := d.started(other); len(commands) > 0 {
-			return awaitsDebugged(m.ID, other.ID, commands)
+			return func(id string) Blocker { return awaitsDebugged(id, other.ID, commands) }
 		}
 	}
-	return awaitsBatch(m.ID, unavailable)
+	return func(id string) Blocker { return awaitsBatch(id, unavailable) }
 }
 
 // stranded keeps a pod that could be made anew on its node alone, which is cordoned, and reports whether it is one: its eviction would not come, and others would wait for it.
