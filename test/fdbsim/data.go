@@ -25,12 +25,17 @@ func (c *Cluster) move() {
 	}
 }
 
-// forget drops copies that are gone for good, and those that are too many since a process is back.
+// forget drops copies that are gone for good, those that are too many since a process is back, and those of an excluded process that has ended, once they were made
+// elsewhere: the list of exclusions in progress names it until then.
 func (c *Cluster) forget() bool {
 	for _, s := range c.shards {
 		for _, p := range c.processes {
 			disk, has := s.on[p.key()]
-			if has && (disk != p.disk && c.held(s) >= c.copies || p.running && disk == p.disk && c.keeps(s, p)) {
+			if !has {
+				continue
+			}
+			remade := !p.running && c.excluded(p) && !c.conceals(p) && c.keeps(s, p)
+			if remade || disk != p.disk && c.held(s) >= c.copies || p.running && disk == p.disk && c.keeps(s, p) {
 				delete(s.on, p.key())
 				return true
 			}
