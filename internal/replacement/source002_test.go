@@ -47,6 +47,19 @@ var source002 = []struct {
 			after(t, &in, 3*time.Hour, want, pending(1))
 		}
 	}},
+	{"30a", "The following conditions are currently eligible for replacement", func(t *testing.T) {
+		t.Helper()
+		eight := []ConditionType{NotReporting, PodFailing, PodMissing, ClaimMissing, ServiceMissing, PodPending, NodeTainted, ExcludedUnmarked}
+		terms := TermsOf(&v1alpha1.Repair{Mode: v1alpha1.RepairAutomatic})
+		for _, kind := range allConditions {
+			if !slices.Contains(eight, kind) || !terms.counts(kind) {
+				t.Errorf("%s counts: %t", kind, terms.counts(kind))
+			}
+		}
+		if len(allConditions) != len(eight) {
+			t.Errorf("there are %v", allConditions)
+		}
+	}},
 	{"31", "MissingProcesses: This indicates that a process is not reporting to the database.", eligible(NotReporting, func(f *Facts) { f.Reported = No })},
 	{"32", "PodFailing: This indicates that one of the containers is not ready.", eligible(PodFailing, func(f *Facts) { f.Pod.Healthy = false })},
 	{"33", "MissingPod: This indicates a process group that doesn't have a Pod assigned.", eligible(PodMissing, func(f *Facts) { f.HasPod, f.Pod = No, Pod{} })},
@@ -98,6 +111,18 @@ var source002 = []struct {
 		in := bySource(watches("*", time.Hour), ignores("example.com/taint-key-to-ignore"))
 		after(t, &in, time.Hour, nil, tainted(1, "example.com/taint-key-to-ignore"))
 		after(t, &in, 100*time.Hour, nil)
+	}},
+	{"43a", "The operator will detect and mark all Pods on tainted Nodes with NodeTaintDetected condition. But the operator will ignore the taint key example.com/taint-key-to-ignore when it adds NodeTaintReplacing condition to Pods, because the key's DurationInSeconds is set to max of int64.", func(t *testing.T) {
+		t.Helper()
+		in := bySource(watches("*", time.Hour), ignores("example.com/taint-key-to-ignore"))
+		after(t, &in, 59*time.Minute, nil, tainted(0, "example.com/any"), tainted(1, "example.com/taint-key-to-ignore"), tainted(2, "example.com/any", "example.com/taint-key-to-ignore"))
+		detects(t, &in, "db-0: example.com/any", "db-2: example.com/any") // what is ignored is not noted either, where the peer marks it
+	}},
+	{"43b", "For example, if a Node has only the taint key example.com/taint-key-to-ignore, its Pods will only be marked with NodeTaintDetected condition.", func(t *testing.T) {
+		t.Helper()
+		in := bySource(watches("*", time.Hour), ignores("example.com/taint-key-to-ignore"))
+		after(t, &in, 100*time.Hour, nil, tainted(1, "example.com/taint-key-to-ignore"))
+		detects(t, &in)
 	}},
 	{"44", "When the Node has another taint key, say example.com/any-other-key, its Pods will be added NodeTaintReplacing condition when the other taint key has been on the Node for 3600 seconds.", func(t *testing.T) {
 		t.Helper()
@@ -190,6 +215,24 @@ func after(t *testing.T, in *RepairInput, passes time.Duration, want []string, c
 func copyOf(pod *snapshot.Pod) *snapshot.Pod {
 	same := *pod
 	return &same
+}
+
+// detects fails unless the status notes these taints of members, and no condition.
+func detects(t *testing.T, in *RepairInput, want ...string) {
+	t.Helper()
+	var got []string
+	for i := range in.Policy.Status.Unhealthy {
+		u := &in.Policy.Status.Unhealthy[i]
+		for _, taint := range u.Taints {
+			got = append(got, u.ID+": "+taint.Key)
+		}
+		if len(u.Conditions) > 0 {
+			t.Errorf("%s has conditions: %+v", u.ID, u.Conditions)
+		}
+	}
+	if slices.Sort(got); !slices.Equal(got, want) {
+		t.Errorf("noted are %v, not %v", got, want)
+	}
 }
 
 // eligible is a test that a member with such facts has the condition, and is marked for it after the source's window and not before.
