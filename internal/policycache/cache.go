@@ -183,7 +183,7 @@ func (b *Cache) Source(policy *v1alpha1.EvictionPolicy) *Source {
 	return source
 }
 
-// reportFacts are the facts by which it is judged whether a policy's members do their work, where that is.
+// reportFacts are the facts by which it is judged whether a policy's members do their work, and whether that is looked at, where it is.
 func (b *Cache) reportFacts(policy *v1alpha1.EvictionPolicy) (uses expression.Uses) {
 	kind, known := b.kind(&policy.Spec.System)
 	if policy.Spec.Repair == nil || !known {
@@ -191,6 +191,9 @@ func (b *Cache) reportFacts(policy *v1alpha1.EvictionPolicy) (uses expression.Us
 	}
 	for _, fact := range kind.ReportFacts {
 		uses = append(uses, expression.MemberVariable+"."+fact)
+	}
+	for _, fact := range kind.SystemFacts {
+		uses = append(uses, expression.SystemVariable+"."+fact)
 	}
 	return uses
 }

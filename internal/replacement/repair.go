@@ -48,6 +48,8 @@ type Seen struct {
 	Operated bool
 	// Maintained is the zone under maintenance in which its MemberSet makes its pod anew; "": none.
 	Maintained string
+	// InZone is the zone under maintenance that it is in, where another client has begun that; "": none.
+	InZone string
 	// Stopped is the annotation of its MemberSet, or of the pod that it had, that keeps it from starting. Those of the pod that it has count in any case.
 	Stopped Stopped
 	// Claims, Service, Excluded, Emptied and ExclusionWanted are of a member of a MemberSet, as Facts has them.
@@ -212,12 +214,16 @@ func (r *repairing) ended(last *v1alpha1.UnhealthyMember, marked bool) time.Time
 	return time.Time{}
 }
 
-// maintained is why the health of a member is not looked at while its pod is made anew: the maintenance of its zone ends by itself.
+// maintained is why the health of a member is not looked at while its pod is made anew, or while its system waits for what is missing in its zone: the maintenance
+// of a zone ends by itself.
 func maintained(seen *Seen) string {
-	if seen.Maintained == "" {
-		return ""
+	switch {
+	case seen.Maintained != "":
+		return fmt.Sprintf("its MemberSet makes its pod anew while zone %s is under maintenance", seen.Maintained)
+	case seen.InZone != "":
+		return fmt.Sprintf("zone %s, in which it is, is under maintenance, which another client has begun", seen.InZone)
 	}
-	return fmt.Sprintf("its MemberSet makes its pod anew while zone %s is under maintenance", seen.Maintained)
+	return ""
 }
 
 // pausedBy is why the health of a member is not looked at, as its pod says (source 002, Buggify).

@@ -176,6 +176,10 @@ type Kind struct {
 	// Excluded says, by ReportFacts as well, whether the system was asked to keep nothing on a member, or on one of its processes, and whether by now it keeps
 	// nothing on any of them; known is false where they do not tell. nil: systems of this kind exclude nothing.
 	Excluded func(facts expression.Facts) (excluded, emptied, known bool)
+	// Maintained says by SystemFacts, which are among the facts about the system, which of its zones is under maintenance, in which it waits for what is missing; "": none, or they do not tell.
+	// nil: systems of this kind know no such thing.
+	Maintained  func(facts expression.Facts) string
+	SystemFacts []string
 	// Succession says how a member of a system with this spec is followed by its successor; nil: systems of this kind are not asked for that.
 	Succession func(spec *v1alpha1.System) Succession
 	// Keeps says why a pod of this template would not come back under its predecessor's id where its disk is empty, and what to do about it; "": it would.

@@ -238,6 +238,7 @@ func (r *reconciler) evidence(policy *v1alpha1.EvictionPolicy, set *ofMemberSet,
 	}
 	if set != nil {
 		set.exclude(&kind, evidence, in.Members)
+		set.maintained(&kind, evidence, in.Members)
 	}
 	if evidence == nil {
 		return

@@ -133,6 +133,28 @@ func tristate(is bool) replacement.Tristate {
 	return replacement.No
 }
 
+// maintained notes which members are in a zone that another client has under maintenance, by what their system has said last: of the groups of which it waits for
+// what is missing. A set whose system has such zones has its nodes for zones. What the set has begun itself is for those on its list alone.
+func (set *ofMemberSet) maintained(kind *system.Kind, said *eviction.Evidence, members []replacement.Seen) {
+	if kind.Maintained == nil || kind.Set == nil || kind.Set.Maintains == nil || said == nil {
+		return
+	}
+	zone := kind.Maintained(said.System)
+	if own := set.Status.Maintenance; zone == "" || own != nil && own.Zone == zone {
+		return
+	}
+	for i := range members {
+		m := set.members[members[i].ID]
+		if m == nil || m.Node != zone {
+			continue
+		}
+		at := slices.IndexFunc(set.Spec.Groups, func(g v1alpha1.MemberGroup) bool { return g.Name == m.Group })
+		if at >= 0 && kind.Set.Maintains(&set.Spec.Groups[at]) {
+			members[i].InZone = zone
+		}
+	}
+}
+
 func note(maintenance *v1alpha1.ZoneMaintenance, members []replacement.Seen) {
 	if maintenance == nil {
 		return

@@ -73,10 +73,11 @@ type says struct {
 	system.System
 
 	members map[string]expression.Facts
+	facts   expression.Facts // about the system
 }
 
 func (s says) Observe(context.Context, []system.Member) (*eviction.Evidence, error) {
-	found := &eviction.Evidence{Members: map[string]expression.Facts{}}
+	found := &eviction.Evidence{System: maps.Clone(s.facts), Members: map[string]expression.Facts{}}
 	for id, facts := range s.members {
 		found.Members[id] = maps.Clone(facts)
 	}
@@ -99,7 +100,7 @@ func newOfSet(t *testing.T, changes ...func(*ofSet)) *ofSet {
 			t.Fatal(err)
 		}
 	}
-	f := &ofSet{t: t, now: noon, system: says{members: map[string]expression.Facts{}}}
+	f := &ofSet{t: t, now: noon, system: says{members: map[string]expression.Facts{}, facts: expression.Facts{}}}
 	set := &v1alpha1.MemberSet{ObjectMeta: metav1.ObjectMeta{Namespace: theSet.Namespace, Name: theSet.Name, UID: "set"}}
 	set.Spec.System.FoundationDB = &v1alpha1.FoundationDB{ClusterFile: v1alpha1.ClusterFile{ConfigMap: &v1alpha1.ConfigMapKey{Name: "db", Key: "cluster-file"}}}
 	set.Spec.Evidence.Timeout = metav1.Duration{Duration: time.Minute}

@@ -53,6 +53,11 @@ func Kind() system.Kind {
 			emptied, says := facts["empty"].(bool)
 			return all || len(by) > 0, emptied, known && listed && says
 		},
+		Maintained: func(facts expression.Facts) string {
+			zone, _ := facts["maintenanceZone"].(string)
+			return zone
+		},
+		SystemFacts: []string{"maintenanceZone"},
 		ReportFacts: []string{"otherInstance", "reports", "missingProcesses", "excluded", "exclusions", "empty"},
 		Succession:  func(*v1alpha1.System) system.Succession { return system.Succession{Order: replacement.BySteps} },
 		Set:         setKind(),
