@@ -238,6 +238,9 @@ func (c *Cloud) step(m *Migration, running map[string]int, tick time.Duration) {
 			m.left = c.Live
 		}
 	case "running", "migrating":
+		if !c.host(m.Source).Up {
+			return // which is nowhere written down
+		}
 		if m.left -= tick; m.left > 0 {
 			m.Changed = c.now
 			return

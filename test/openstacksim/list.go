@@ -2,6 +2,7 @@ package openstacksim
 
 import (
 	"net/http"
+	"net/url"
 	"slices"
 	"strconv"
 	"time"
@@ -31,7 +32,7 @@ func (c *Cloud) list(r *http.Request, path string) (int, object) {
 		if err != nil && query.Get("changes-since") != "" {
 			return http.StatusBadRequest, fault("badRequest", "Invalid input for query parameters changes-since.")
 		}
-		what, key, all = "migrations", "uuid", c.listMigrations(query.Get("host"), query.Get("source_compute"), query.Get("status"), since)
+		what, key, all = "migrations", "uuid", c.listMigrations(query, since)
 	default:
 		return http.StatusNotFound, fault("itemNotFound", "no such call")
 	}
@@ -100,10 +101,11 @@ func (c *Cloud) listServers(host string) []object {
 	return all
 }
 
-func (c *Cloud) listMigrations(host, source, status string, since time.Time) []object {
+func (c *Cloud) listMigrations(query url.Values, since time.Time) []object {
 	all := []object{}
+	is := func(key, value string) bool { return query.Get(key) == "" || query.Get(key) == value }
 	for _, m := range slices.Backward(c.migrations) {
-		if host != "" && m.Source != host && m.Destination != host || source != "" && m.Source != source || status != "" && m.Status != status || m.Changed.Before(since) {
+		if !is("host", m.Source) && !is("host", m.Destination) || !is("source_compute", m.Source) || !is("status", m.Status) || !is("migration_type", m.Kind) || m.Changed.Before(since) {
 			continue
 		}
 		var destination, changed any

@@ -1,6 +1,7 @@
 package openstack
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -23,7 +24,11 @@ func (r *region) deadReason() string {
 	return "Usher (namespace " + r.namespace + "): its node is proven off, its servers are evacuated"
 }
 
-const before = "; before: "
+// before begins what was there before; unsaid stands for a service that was disabled without a reason.
+const (
+	before = "; before: "
+	unsaid = "disabled, and no reason was given"
+)
 
 // mostReason is how long a reason may be in Nova.
 const mostReason = 255
@@ -74,9 +79,15 @@ func (r *region) lookAtDead(ctx context.Context, host string) (*nova, *compute.L
 		return nil, nil, err
 	}
 	// Evacuations come last: a server that was seen there is seen on its way then, if it has begun to leave.
-	if l.Servers, err = n.servers(ctx, host); err == nil {
-		l.Migrations, err = n.listMigrations(ctx, url.Values{"source_compute": {host}, "migration_type": {compute.KindEvacuation}})
+	if l.Servers, err = n.servers(ctx, host); err != nil {
+		return nil, nil, err
 	}
+	live, err := n.arriving(ctx, host)
+	if err != nil {
+		return nil, nil, err
+	}
+	l.Migrations, err = n.listMigrations(ctx, url.Values{"source_compute": {host}, "migration_type": {compute.KindEvacuation}})
+	l.Migrations = append(l.Migrations, live...)
 	return n, l, err
 }
 
@@ -85,8 +96,12 @@ func (r *region) force(ctx context.Context, n *nova, l *compute.Look) error {
 	at := slices.IndexFunc(l.Hypervisors, func(h compute.Hypervisor) bool { return h.Host == l.Host })
 	h := &l.Hypervisors[at]
 	reason := r.deadReason()
-	if !h.Enabled && h.Reason != "" && !strings.HasPrefix(h.Reason, reason) {
-		reason = text.Cut(reason+before+text.Line(h.Reason), mostReason)
+	switch {
+	case h.Enabled:
+	case strings.HasPrefix(h.Reason, reason):
+		reason = h.Reason // another client has taken the mark alone off
+	default:
+		reason = text.Cut(reason+before+cmp.Or(text.Line(h.Reason), unsaid), mostReason)
 	}
 	return r.final(n.forceDown(ctx, h.Service, reason))
 }

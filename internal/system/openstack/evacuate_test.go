@@ -156,24 +156,102 @@ func TestNova4NovaHearsOfIt(t *testing.T) {
 	}
 }
 
-// A host that was disabled before stays so, for its former reason.
+// A host that was disabled before stays so, for its former reason, or for none that was given.
 func TestADisabledHostStaysDisabled(t *testing.T) {
-	l := newLoss(t)
-	l.cloud.ChangeHost("compute-1", func(h *openstacksim.Host) { h.Enabled, h.Reason = false, "bad memory" })
-	if err := l.evacuate(); err != nil {
-		t.Fatal(err)
+	for was, want := range map[string]string{"bad memory": "bad memory", "": "disabled, and no reason was given"} {
+		l := newLoss(t)
+		l.cloud.ChangeHost("compute-1", func(h *openstacksim.Host) { h.Enabled, h.Reason = false, was })
+		for range 2 { // another client takes the mark off in between
+			if err := l.evacuate(); err != nil {
+				t.Fatal(err)
+			}
+			if h := l.cloud.Host("compute-1"); !h.Forced || !strings.HasSuffix(h.Reason, "; before: "+want) {
+				t.Fatalf("%+v", h)
+			}
+			l.cloud.ChangeHost("compute-1", func(h *openstacksim.Host) { h.Forced = false })
+		}
+		if err := l.evacuate(); err != nil {
+			t.Fatal(err)
+		}
+		l.cloud.Start("compute-1")
+		for range 3 {
+			if _, err := l.undoEvacuation(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if h := l.cloud.Host("compute-1"); h.Forced || h.Enabled || h.Reason != want {
+			t.Errorf("%+v", h)
+		}
 	}
-	if h := l.cloud.Host("compute-1"); !h.Forced || !strings.HasSuffix(h.Reason, "; before: bad memory") {
-		t.Fatalf("%+v", h)
-	}
-	l.cloud.Start("compute-1")
-	for range 2 {
-		if _, err := l.undoEvacuation(); err != nil {
+}
+
+// What is under way when a step begins is not asked for again: its policy was deleted and made anew in the middle, or another client evacuates as well.
+func TestNova5UnderWayBeforeTheStep(t *testing.T) {
+	l := newLoss(t, "active", "active")
+	l.cloud.Evacuation = time.Minute
+	for range 3 {
+		if err := l.evacuate(); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if h := l.cloud.Host("compute-1"); h.Forced || h.Enabled || h.Reason != "bad memory" {
-		t.Errorf("%+v", h)
+	l.restart()
+	l.job = eviction.Job{}
+	for range 12 {
+		if err := l.evacuate(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if len(l.cloud.Migrations()) != 2 || len(l.cloud.Twice) > 0 || len(l.cloud.On("compute-1")) > 0 {
+		t.Errorf("%+v, twice %v", l.cloud.Migrations(), l.cloud.Twice)
+	}
+}
+
+// A server whose evacuation has failed is in the state error, and does not stay on the dead host because the policy lets such servers stay.
+func TestNova7AFailedEvacuationDoesNotStay(t *testing.T) {
+	cloud := openstacksim.New(3)
+	cloud.Boot("s0", "compute-1", "active")
+	cloud.Boot("broken", "compute-1", "error")
+	cloud.Die("compute-1")
+	l := loss{newBench(t, simulated{cloud}, v1alpha1.OpenStack{Servers: v1alpha1.ServersByState{Error: v1alpha1.ServerStay}}), cloud}
+	cloud.Change("s0", func(s *openstacksim.Server) { s.Nowhere = true })
+	for range 3 {
+		if err := l.evacuate(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if s := cloud.Server("s0"); s.State != "error" || l.left() != 1 {
+		t.Fatalf("%+v, left %d", s, l.left())
+	}
+	cloud.Change("s0", func(s *openstacksim.Server) { s.Nowhere = false })
+	cloud.Advance(5 * time.Minute)
+	for range 3 {
+		if err := l.evacuate(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if s := cloud.Server("s0"); s.State != "active" || s.Host == "compute-1" || l.left() != 0 {
+		t.Errorf("%+v, left %d", s, l.left())
+	}
+}
+
+// A host dies while servers live-migrate off it. What may run at its destination already is named, and not evacuated before a person has.
+func TestAHostDiesWhileServersLeaveIt(t *testing.T) {
+	l := newLoss(t, "active", "active")
+	l.cloud.ChangeHost("compute-1", func(h *openstacksim.Host) { h.Up = true })
+	l.cloud.Migrate("s0", "live-migration", openstacksim.User)
+	l.cloud.Advance(3 * time.Second)
+	l.cloud.Die("compute-1")
+	for range 5 {
+		if err := l.evacuate(); err != nil {
+			t.Fatal(err)
+		}
+		l.cloud.Advance(8 * 24 * time.Hour)
+	}
+	if on := l.cloud.On("compute-1"); !slices.Equal(on, []string{"s0"}) || len(l.cloud.Migrations()) != 2 {
+		t.Fatalf("on it %v, %+v", on, l.cloud.Migrations())
+	}
+	if said := l.status("compute-1").Message; !strings.Contains(said, "may run on compute-2 already, to which migration 1 was moving it") {
+		t.Errorf("%s", said)
 	}
 }
 

@@ -169,6 +169,11 @@ func (n *nova) unconfirmed(ctx context.Context, host string) ([]compute.Migratio
 	return n.listMigrations(ctx, url.Values{"source_compute": {host}, "status": {compute.Finished}})
 }
 
+// arriving lists live migrations off a host that were under way when it died, however long ago.
+func (n *nova) arriving(ctx context.Context, host string) ([]compute.Migration, error) {
+	return n.listMigrations(ctx, url.Values{"source_compute": {host}, "migration_type": {compute.KindLive}, "status": {compute.StatusRunning}})
+}
+
 func (n *nova) listMigrations(ctx context.Context, query url.Values) ([]compute.Migration, error) {
 	found, err := pages[migrationPage](ctx, n, "migrations", "os-migrations", query)
 	if err != nil {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -106,6 +107,11 @@ func (r *region) look(ctx context.Context, n *nova, host string, all []compute.H
 	var err error
 	if l.Servers, err = n.servers(ctx, host); err == nil {
 		l.Migrations, err = n.migrations(ctx, host, l.Now)
+	}
+	if err == nil && slices.ContainsFunc(all, func(h compute.Hypervisor) bool { return h.Host == host && h.Forced }) {
+		var live []compute.Migration
+		live, err = n.arriving(ctx, host)
+		l.Migrations = append(l.Migrations, live...)
 	}
 	if plan := l.Plan(); err != nil || !plan.Empty {
 		return l, err

@@ -64,18 +64,21 @@ func (l *Look) Evacuate(after int64) Evacuation {
 // evacuate puts a server into the lists, and returns what is to be asked for it, nil for nothing.
 func (l *Look) evacuate(e *Evacuation, s *Server, after int64) *Call {
 	mode := l.mode(s)
-	if mode == v1alpha1.ServerStay {
+	if mode == v1alpha1.ServerStay && !l.evacuationFailed(s.ID) {
 		e.Stay = append(e.Stay, s.String()+" "+s.State)
 		return nil
 	}
 	e.Left++
 	last := l.lastEvacuation(s.ID, after)
 	why, pending := l.held(s, last)
+	live := l.arriving(s.ID, last)
 	switch {
-	case last != nil && (last.InProgress() || last.Status == statusDone): // done, and its host is to change
+	case last != nil && last.evacuates():
 		e.Moving = append(e.Moving, s.String()+" "+last.words())
 	case pending:
 		e.Moving = append(e.Moving, s.String()+" "+why)
+	case live != nil:
+		e.Stuck = append(e.Stuck, s.String()+" "+live.mayRun(s))
 	case last == nil && mode == v1alpha1.ServerBlock || !slices.Contains(evacuable, s.State):
 		e.Stuck = append(e.Stuck, s.String()+" "+staysOnDead(s))
 	case why != "":
@@ -89,15 +92,54 @@ func (l *Look) evacuate(e *Evacuation, s *Server, after int64) *Call {
 // evacuable are the states of servers that Nova evacuates, whatever is being done with them: on a dead host that hangs.
 var evacuable = []string{"active", "stopped", "error"}
 
-// lastEvacuation is a server's last one off the host in this loss, nil if it has none.
+// lastEvacuation is a server's last one off the host in this loss, nil if it has none. One that is under way is of this loss whoever has asked for it, and
+// whenever: a person has, or a step that is not remembered any more.
 func (l *Look) lastEvacuation(server string, after int64) (last *Migration) {
 	for i := range l.Migrations {
 		m := &l.Migrations[i]
-		if m.Server == server && m.Source == l.Host && m.Kind == KindEvacuation && m.ID > after && (last == nil || m.ID > last.ID) {
+		if m.Server == server && m.Source == l.Host && m.Kind == KindEvacuation && (m.ID > after || m.evacuates()) && (last == nil || m.ID > last.ID) {
 			last = m
 		}
 	}
 	return last
+}
+
+// evacuates reports whether an evacuation is under way, or done while its server's host is yet to change.
+func (m *Migration) evacuates() bool { return m.InProgress() || m.Status == statusDone }
+
+// evacuationFailed reports whether the last evacuation of a server off the host has failed. That puts it into the state error, in which it may be for no other
+// reason: it stays by no policy.
+func (l *Look) evacuationFailed(server string) bool {
+	last := l.lastEvacuation(server, 0)
+	return last != nil && last.failed()
+}
+
+// KindLive is that of a migration of a server that runs, StatusRunning that of one whose memory is on its way.
+const (
+	KindLive      = "live-migration"
+	StatusRunning = "running"
+)
+
+// arriving is the live migration of a server that was under way when the host died, nil if there was none. That the host is off does not prove that the server
+// does not run: between its start at the destination and Nova's change of its host there are seconds. Who evacuates it after that has looked.
+func (l *Look) arriving(server string, evacuation *Migration) *Migration {
+	for i := range l.Migrations {
+		m := &l.Migrations[i]
+		begun := m.InProgress() && m.Destination != "" && !slices.Contains(waiting, m.Status)
+		if m.Server == server && m.Source == l.Host && m.Kind == KindLive && begun && m.ID > number(evacuation) {
+			return m
+		}
+	}
+	return nil
+}
+
+// waiting are the statuses of a live migration of which nothing has arrived anywhere.
+var waiting = []string{"accepted", statusQueued, statusPreparing}
+
+// mayRun says why a server that was being moved is not evacuated, and what a person can do about it.
+func (m *Migration) mayRun(s *Server) string {
+	return fmt.Sprintf("may run on %s already, to which migration %d was moving it: see on that host that it does not (virsh list --all), then openstack server evacuate %s",
+		text.Name(m.Destination), m.ID, text.ShellWord(s.ID))
 }
 
 // staysOnDead says why a server stays on a dead host, and what a person can do about it.

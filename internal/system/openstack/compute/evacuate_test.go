@@ -76,9 +76,31 @@ func TestEvacuate(t *testing.T) {
 			dead(servers{server("a", "error")}, with(evacuation(3, "a", "failed"), func(m *compute.Migration) { m.Changed = now.Add(-compute.Again) })),
 			compute.Evacuation{Left: 1, Next: []compute.Call{evacuate("a", 3)}},
 		},
-		"a live migration that has died with the host does not count": {
+		"one that was under way before the step began is on its way, whoever asked for it": {
+			dead(servers{server("a", "active"), server("b", "active")}, evacuation(1, "a", "pre-migrating"), evacuation(2, "b", "done")),
+			compute.Evacuation{Left: 2, Moving: []string{"a evacuation to other: migration 1 is pre-migrating", "b evacuation to other: migration 2 is done"}},
+		},
+		"one that was being moved may run at the destination already": {
 			dead(servers{with(server("a", "active"), func(s *compute.Server) { s.Task = "migrating" })}, migration(3, "a", "live-migration", "running")),
-			compute.Evacuation{Left: 1, Next: []compute.Call{evacuate("a", 0)}},
+			compute.Evacuation{Left: 1, Stuck: []string{"a may run on other already, to which migration 3 was moving it: see on that host that it does not (virsh list --all), then openstack server evacuate a"}},
+		},
+		"a person has evacuated it, who has looked": {
+			dead(servers{server("a", "active")}, migration(3, "a", "live-migration", "running"), evacuation(4, "a", "pre-migrating")),
+			compute.Evacuation{Left: 1, Moving: []string{"a evacuation to other: migration 4 is pre-migrating"}},
+		},
+		"which has failed": {
+			dead(servers{server("a", "error")}, migration(3, "a", "live-migration", "running"), with(evacuation(4, "a", "failed"), func(m *compute.Migration) { m.Changed = now.Add(-compute.Again) })),
+			compute.Evacuation{Left: 1, Next: []compute.Call{evacuate("a", 4)}},
+		},
+		"a live migration that has not begun does not count, nor one that has ended, nor one of another server": {
+			dead(servers{server("a", "active"), server("b", "active"), server("c", "active")}, migration(3, "a", "live-migration", "queued"), migration(4, "b", "live-migration", "error"),
+				migration(5, "d", "live-migration", "running")),
+			compute.Evacuation{Left: 3, Next: []compute.Call{evacuate("a", 0), evacuate("b", 0), evacuate("c", 0)}},
+		},
+		"one whose evacuation has put it into a state that may stay does not stay": {
+			with(dead(servers{server("a", "error"), server("b", "error")}, with(evacuation(1, "a", "error"), func(m *compute.Migration) { m.Changed = now.Add(-compute.Again) })),
+				func(l *compute.Look) { l.Modes.Error = v1alpha1.ServerStay }),
+			compute.Evacuation{Left: 1, Stay: []string{"b error"}, Next: []compute.Call{evacuate("a", 0)}},
 		},
 		"what Nova does not evacuate is named": {
 			dead(servers{server("a", "suspended"), server("b", "rescued"), server("c", "error")}),
