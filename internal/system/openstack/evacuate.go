@@ -20,9 +20,12 @@ import (
 
 // deadReason is why a dead host is disabled, and before begins what was said of that by others. By the reason any process knows that it has marked the
 // service as down, too.
-func (r *region) deadReason() string {
-	return "Usher (namespace " + r.namespace + "): its node is proven off, its servers are evacuated"
-}
+func (r *region) deadReason() string { return ushers + r.namespace + dead }
+
+const (
+	ushers = "Usher (namespace "
+	dead   = "): its node is proven off, its servers are evacuated"
+)
 
 // before begins what was there before; unsaid stands for a service that was disabled without a reason.
 const (
@@ -37,6 +40,16 @@ const mostReason = 255
 func (r *region) forced(h *compute.Hypervisor) (was string, ours bool) {
 	rest, ours := strings.CutPrefix(h.Reason, r.deadReason())
 	return strings.TrimPrefix(rest, before), ours && h.Forced
+}
+
+// taken says that a policy of another namespace evacuates the host already: of two that look at the same time each would ask for a server, which Nova accepts.
+func (r *region) taken(h *compute.Hypervisor) error {
+	rest, is := strings.CutPrefix(h.Reason, ushers)
+	namespace, _, evacuated := strings.Cut(rest, dead)
+	if !is || !evacuated || !h.Forced || namespace == r.namespace {
+		return nil
+	}
+	return fmt.Errorf("host %s is evacuated for a policy of namespace %s already: have one policy be for it", text.Name(h.Host), text.Name(namespace))
 }
 
 // evacuateServers marks a dead host's service as down and returns the job, which the calls that bring it back go on with: servers are evacuated, each once.
@@ -60,6 +73,9 @@ func (r *region) evacuateServers(ctx context.Context, step eviction.Preparation)
 		return job, r.force(ctx, n, l)
 	case !step.Job.Own():
 		return job, nil
+	}
+	if err := r.taken(own(l)); err != nil {
+		return job, err
 	}
 	return job, r.send(ctx, n, e.Next)
 }
@@ -91,10 +107,18 @@ func (r *region) lookAtDead(ctx context.Context, host string) (*nova, *compute.L
 	return n, l, err
 }
 
+// own is the host's hypervisor, nil where it has none.
+func own(l *compute.Look) *compute.Hypervisor {
+	at := slices.IndexFunc(l.Hypervisors, func(h compute.Hypervisor) bool { return h.Host == l.Host })
+	if at < 0 {
+		return nil
+	}
+	return &l.Hypervisors[at]
+}
+
 // force marks a host's service as down and disables it.
 func (r *region) force(ctx context.Context, n *nova, l *compute.Look) error {
-	at := slices.IndexFunc(l.Hypervisors, func(h compute.Hypervisor) bool { return h.Host == l.Host })
-	h := &l.Hypervisors[at]
+	h := own(l)
 	reason := r.deadReason()
 	switch {
 	case h.Enabled:
@@ -123,11 +147,10 @@ func (r *region) giveBack(ctx context.Context, step eviction.Preparation) (evict
 	}
 	last, _ := after(step.Job)
 	back := l.Return(last)
-	at := slices.IndexFunc(l.Hypervisors, func(h compute.Hypervisor) bool { return h.Host == l.Host })
-	if at < 0 {
+	h := own(l)
+	if h == nil {
 		return eviction.Undone{Done: true}, nil
 	}
-	h := &l.Hypervisors[at]
 	was, ours := r.forced(h)
 	if !ours {
 		return r.opened(ctx, n, h, back.Left)

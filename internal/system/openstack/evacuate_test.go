@@ -13,6 +13,7 @@ import (
 	"usher.sh/usher/api/v1alpha1"
 	"usher.sh/usher/internal/eviction"
 	"usher.sh/usher/internal/snapshot"
+	"usher.sh/usher/internal/system"
 	"usher.sh/usher/internal/system/openstack"
 	"usher.sh/usher/test/openstacksim"
 )
@@ -202,6 +203,58 @@ func TestNova5UnderWayBeforeTheStep(t *testing.T) {
 		}
 	}
 	if len(l.cloud.Migrations()) != 2 || len(l.cloud.Twice) > 0 || len(l.cloud.On("compute-1")) > 0 {
+		t.Errorf("%+v, twice %v", l.cloud.Migrations(), l.cloud.Twice)
+	}
+}
+
+// interleaved calls before each request what else happens at that moment.
+type interleaved struct {
+	http.RoundTripper
+	before func(*http.Request)
+}
+
+func (i interleaved) RoundTrip(r *http.Request) (*http.Response, error) {
+	i.before(r)
+	return i.RoundTripper.RoundTrip(r)
+}
+
+// Two policies of different namespaces care for one host: each looks before the other has asked for anything. One of them evacuates, and the other says which.
+func TestTwoPoliciesCareForOneHost(t *testing.T) {
+	l := newLoss(t, "active", "active")
+	first := func(*http.Request) {}
+	access := system.Access{Namespace: "other", Timeout: time.Minute, Loopback: true, Secrets: map[v1alpha1.SecretKey][]byte{cloudsKey: l.site.clouds()}}
+	access.Transport = interleaved{l.cloud.Transport(), func(r *http.Request) { first(r) }}
+	opened, err := openstack.OpenAt(&v1alpha1.System{OpenStack: &v1alpha1.OpenStack{Clouds: cloudsKey}}, access, l.cloud.Now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	second := loss{&bench{t: t, site: l.site, system: opened, policy: l.policy, role: l.role}, l.cloud}
+	first = func(r *http.Request) {
+		if r.Method != http.MethodGet && !strings.Contains(r.URL.Path, "/v3/auth") {
+			first = func(*http.Request) {}
+			_, err = l.system.Prepare(t.Context(), l.evacuation())
+		}
+	}
+	if err := second.evacuate(); err != nil { // both mark it as down
+		t.Fatal(err)
+	}
+	l.job = second.job
+	again := first
+	first = func(r *http.Request) {
+		if r.Method == http.MethodPost && strings.HasSuffix(r.URL.Path, "/action") {
+			first = again
+			_, err = l.system.Prepare(t.Context(), l.evacuation())
+		}
+	}
+	for range 3 {
+		if err := second.evacuate(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err == nil || !strings.Contains(err.Error(), "host compute-1 is evacuated for a policy of namespace other already") {
+		t.Errorf("%v", err)
+	}
+	if len(l.cloud.Migrations()) != 2 || len(l.cloud.Twice) > 0 {
 		t.Errorf("%+v, twice %v", l.cloud.Migrations(), l.cloud.Twice)
 	}
 }
