@@ -356,6 +356,22 @@ func TestWordsOfLostHosts(t *testing.T) {
 			"nova-compute", "compute-1", func(l *loss) { evacuated(l, func(s *openstacksim.Server) { s.Nowhere = true }) },
 			evacuating + "1; not evacuated yet (1): s1 (" + s1 + ") stayed: Nova found no valid host for it (migration 2: error); asked for again at 12:05:11Z", 1,
 		},
+		"one is on its way": {"nova-compute", "compute-1", func(l *loss) {
+			l.cloud.Evacuation = time.Hour
+			evacuated(l, func(s *openstacksim.Server) { s.State = "suspended" })
+		}, evacuating + "2; not evacuated as they are (1): s1 (" + s1 + ") is suspended, its memory is lost with the host, and Nova evacuates no such server: openstack server set --state active " + s1 +
+			" has it evacuated; on their way (1): s0 (00000001-0000-4000-8000-000000000000) evacuation to compute-2: migration 1 is evacuating", 2},
+		"no L3 agent": {"neutron-l3-agent", "compute-9", func(*loss) {}, "Neutron has no L3 agent on a host compute-9 in this region", 0},
+		"several DHCP agents": {
+			"neutron-dhcp-agent", "compute-1", func(l *loss) { l.cloud.AddAgents("compute-1=dhcp", "compute-1=dhcp") },
+			"host compute-1 has several agents of the type DHCP agent: openstack network agent delete ID removes the one that is not there any more", 0,
+		},
+		"an agent of another namespace's": {"neutron-bgp-agent", "compute-1", func(l *loss) {
+			l.cloud.AddAgents("compute-1=bgp")
+			l.cloud.ChangeAgent("bgp", "compute-1", func(a *openstacksim.Agent) {
+				a.Alive, a.Description = false, "Usher (namespace other): what it has is moved to other agents"
+			})
+		}, "the BGP dynamic routing agent on compute-1 is being emptied for a policy of namespace other already", 0},
 		"a router is stuck": {"neutron-l3-agent", "compute-1", func(l *loss) {
 			l.cloud.Make("l3", "r", "compute-1")
 			stuck := l.cloud.Make("l3", "far", "compute-1")

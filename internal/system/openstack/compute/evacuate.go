@@ -73,6 +73,8 @@ func (l *Look) evacuate(e *Evacuation, s *Server, after int64) *Call {
 	why, pending := l.held(s, last)
 	live := l.arriving(s.ID, last)
 	switch {
+	case last != nil && last.InProgress() && l.isDown(last.Destination):
+		e.Stuck = append(e.Stuck, s.String()+" "+last.neverArrives(s))
 	case last != nil && last.evacuates():
 		e.Moving = append(e.Moving, s.String()+" "+last.words())
 	case pending:
@@ -106,6 +108,18 @@ func (l *Look) lastEvacuation(server string, after int64) (last *Migration) {
 
 // evacuates reports whether an evacuation is under way, or done while its server's host is yet to change.
 func (m *Migration) evacuates() bool { return m.InProgress() || m.Status == statusDone }
+
+// isDown reports whether a host does not report to Nova. Of one that Nova does not have nothing is known.
+func (l *Look) isDown(host string) bool {
+	return slices.ContainsFunc(l.Hypervisors, func(h Hypervisor) bool { return h.Host == host && !h.Up })
+}
+
+// neverArrives says why an evacuation does not end, and what a person can do about it.
+func (m *Migration) neverArrives(s *Server) string {
+	to := text.Name(m.Destination)
+	return fmt.Sprintf("is being rebuilt on %s (migration %d is %s), which does not report to Nova either: bring its nova-compute back, or see that %s is off, then openstack server evacuate %s",
+		to, m.ID, text.Name(m.Status), to, text.ShellWord(s.ID))
+}
 
 // evacuationFailed reports whether the last evacuation of a server off the host has failed. That puts it into the state error, in which it may be for no other
 // reason: it stays by no policy.

@@ -80,6 +80,16 @@ func TestEvacuate(t *testing.T) {
 			dead(servers{server("a", "active"), server("b", "active")}, evacuation(1, "a", "pre-migrating"), evacuation(2, "b", "done")),
 			compute.Evacuation{Left: 2, Moving: []string{"a evacuation to other: migration 1 is pre-migrating", "b evacuation to other: migration 2 is done"}},
 		},
+		"one is on its way to a host that is down as well": {
+			with(dead(servers{server("a", "active"), server("b", "active")}, evacuation(3, "a", "pre-migrating")), func(l *compute.Look) {
+				l.Hypervisors = append(l.Hypervisors, compute.Hypervisor{Host: "third", Up: true, Enabled: true})
+				l.Hypervisors[1].Up = false
+			}),
+			compute.Evacuation{
+				Left: 2, Next: []compute.Call{evacuate("b", 0)},
+				Stuck: []string{"a is being rebuilt on other (migration 3 is pre-migrating), which does not report to Nova either: bring its nova-compute back, or see that other is off, then openstack server evacuate a"},
+			},
+		},
 		"one that was being moved may run at the destination already": {
 			dead(servers{with(server("a", "active"), func(s *compute.Server) { s.Task = "migrating" })}, migration(3, "a", "live-migration", "running")),
 			compute.Evacuation{Left: 1, Stuck: []string{"a may run on other already, to which migration 3 was moving it: see on that host that it does not (virsh list --all), then openstack server evacuate a"}},
