@@ -2,6 +2,7 @@ package openstack
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/url"
 	"strconv"
@@ -15,6 +16,11 @@ const (
 	// pageSize is how many entries a page is asked to have: Nova gives no more. maxPages is how many pages are read.
 	pageSize = 1000
 	maxPages = 50
+	// A server comes with the user data and the metadata that its owner has given it, mostly none and 64 KiB or more of each. A hypervisor comes with its servers.
+	serversPage     = 100
+	hypervisorsPage = 250
+	// shrink is how much less is asked for where a page is too long.
+	shrink = 4
 	// remembered is how far back migrations are listed that have ended: far longer than a failed one counts.
 	remembered = 7 * 24 * time.Hour
 )
@@ -30,15 +36,20 @@ type link struct {
 	Rel string `json:"rel"`
 }
 
-// pages reads a listing.
+// pages reads a listing. Where a page is longer than an answer may be it asks for less: what tenants have given their servers keeps no host from being looked at.
 func pages[T any, P interface {
 	*T
 	page
-}](ctx context.Context, n *nova, what, path string, query url.Values) (all []T, err error) {
-	query.Set("limit", strconv.Itoa(pageSize))
-	for range maxPages {
+}](ctx context.Context, n *nova, what, path string, query url.Values, size int) (all []T, err error) {
+	for range maxPages * pageSize / size {
 		var answer T
-		if _, err := n.client.Get(ctx, n.client.Endpoint+path+"?"+query.Encode(), &answer, nil); err != nil {
+		query.Set("limit", strconv.Itoa(size))
+		_, err := n.client.Get(ctx, n.client.Endpoint+path+"?"+query.Encode(), &answer, nil)
+		if errors.Is(err, errTooLong) && size > 1 {
+			size = max(1, size/shrink)
+			continue
+		}
+		if err != nil {
 			return nil, n.failed("listing "+what, err)
 		}
 		all = append(all, answer)
@@ -48,7 +59,7 @@ func pages[T any, P interface {
 		}
 		query.Set("marker", last)
 	}
-	return nil, fmt.Errorf("compute API at %s, listing %s: there are more than %d pages of them", address(n.client.Endpoint), what, maxPages)
+	return nil, fmt.Errorf("compute API at %s, listing %s: there are more than %d of them, or they come in too small pages", address(n.client.Endpoint), what, maxPages*pageSize)
 }
 
 type hypervisorPage struct {
@@ -78,7 +89,7 @@ func (p *hypervisorPage) end() (last string, more bool) {
 
 // hypervisors lists all of the region, with the servers on each.
 func (n *nova) hypervisors(ctx context.Context) ([]compute.Hypervisor, error) {
-	found, err := pages[hypervisorPage](ctx, n, "hypervisors", "os-hypervisors/detail", url.Values{"with_servers": {"true"}})
+	found, err := pages[hypervisorPage](ctx, n, "hypervisors", "os-hypervisors/detail", url.Values{"with_servers": {"true"}}, hypervisorsPage)
 	if err != nil {
 		return nil, err
 	}
@@ -118,7 +129,7 @@ func (p *serverPage) end() (last string, more bool) {
 // servers lists those on a host, of all projects. Nova leaves out what an account may not ask for, and answers all the same: where it has left out the
 // host, the answer shows that.
 func (n *nova) servers(ctx context.Context, host string) ([]compute.Server, error) {
-	found, err := pages[serverPage](ctx, n, "servers", "servers/detail", url.Values{"all_tenants": {"1"}, "host": {host}})
+	found, err := pages[serverPage](ctx, n, "servers", "servers/detail", url.Values{"all_tenants": {"1"}, "host": {host}}, serversPage)
 	if err != nil {
 		return nil, err
 	}
@@ -175,7 +186,7 @@ func (n *nova) arriving(ctx context.Context, host string) ([]compute.Migration, 
 }
 
 func (n *nova) listMigrations(ctx context.Context, query url.Values) ([]compute.Migration, error) {
-	found, err := pages[migrationPage](ctx, n, "migrations", "os-migrations", query)
+	found, err := pages[migrationPage](ctx, n, "migrations", "os-migrations", query, pageSize)
 	if err != nil {
 		return nil, err
 	}

@@ -26,7 +26,7 @@ import (
 const (
 	// defaultTimeout is that of one call where the policy has none.
 	defaultTimeout = 5 * time.Second
-	// answerLimit is how many bytes an answer may have: a page of a thousand servers has three million.
+	// answerLimit is how many bytes an answer may have.
 	answerLimit = 8 << 20
 	// parsedBytes is about how many times as much memory as an answer has bytes it takes to read and to understand it.
 	parsedBytes = 3

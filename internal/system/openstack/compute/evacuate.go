@@ -41,6 +41,7 @@ type Evacuation struct {
 // Evacuate decides what is next for a host that is proven off, of which evacuations up to after were of an earlier loss. A server is asked for once, and again
 // only after its evacuation was seen to fail: Nova takes a second request during the first, and rebuilds what has moved already.
 func (l *Look) Evacuate(after int64) Evacuation {
+	l.reindex(after)
 	own, problem := l.hypervisor()
 	if problem != "" {
 		return Evacuation{Problem: problem}
@@ -51,7 +52,7 @@ func (l *Look) Evacuate(after int64) Evacuation {
 	}
 	var next []Call
 	for i := range l.Servers {
-		if call := l.evacuate(&e, &l.Servers[i], after); call != nil {
+		if call := l.evacuate(&e, &l.Servers[i]); call != nil {
 			next = append(next, *call)
 		}
 	}
@@ -62,14 +63,14 @@ func (l *Look) Evacuate(after int64) Evacuation {
 }
 
 // evacuate puts a server into the lists, and returns what is to be asked for it, nil for nothing.
-func (l *Look) evacuate(e *Evacuation, s *Server, after int64) *Call {
+func (l *Look) evacuate(e *Evacuation, s *Server) *Call {
 	mode := l.mode(s)
 	if mode == v1alpha1.ServerStay && !l.evacuationFailed(s.ID) {
 		e.Stay = append(e.Stay, s.String()+" "+s.State)
 		return nil
 	}
 	e.Left++
-	last := l.lastEvacuation(s.ID, after)
+	last := l.x.evacuation[s.ID]
 	why, pending := l.held(s, last)
 	live := l.arriving(s.ID, last)
 	switch {
@@ -94,18 +95,6 @@ func (l *Look) evacuate(e *Evacuation, s *Server, after int64) *Call {
 // evacuable are the states of servers that Nova evacuates, whatever is being done with them: on a dead host that hangs.
 var evacuable = []string{"active", "stopped", "error"}
 
-// lastEvacuation is a server's last one off the host in this loss, nil if it has none. One that is under way is of this loss whoever has asked for it, and
-// whenever: a person has, or a step that is not remembered any more.
-func (l *Look) lastEvacuation(server string, after int64) (last *Migration) {
-	for i := range l.Migrations {
-		m := &l.Migrations[i]
-		if m.Server == server && m.Source == l.Host && m.Kind == KindEvacuation && (m.ID > after || m.evacuates()) && (last == nil || m.ID > last.ID) {
-			last = m
-		}
-	}
-	return last
-}
-
 // evacuates reports whether an evacuation is under way, or done while its server's host is yet to change.
 func (m *Migration) evacuates() bool { return m.InProgress() || m.Status == statusDone }
 
@@ -124,7 +113,7 @@ func (m *Migration) neverArrives(s *Server) string {
 // evacuationFailed reports whether the last evacuation of a server off the host has failed. That puts it into the state error, in which it may be for no other
 // reason: it stays by no policy.
 func (l *Look) evacuationFailed(server string) bool {
-	last := l.lastEvacuation(server, 0)
+	last := l.x.evacuated[server]
 	return last != nil && last.failed()
 }
 
@@ -137,14 +126,15 @@ const (
 // arriving is the live migration of a server that was under way when the host died, nil if there was none. That the host is off does not prove that the server
 // does not run: between its start at the destination and Nova's change of its host there are seconds. Who evacuates it after that has looked.
 func (l *Look) arriving(server string, evacuation *Migration) *Migration {
-	for i := range l.Migrations {
-		m := &l.Migrations[i]
-		begun := m.InProgress() && m.Destination != "" && !slices.Contains(waiting, m.Status)
-		if m.Server == server && m.Source == l.Host && m.Kind == KindLive && begun && m.ID > number(evacuation) {
-			return m
-		}
+	if m := l.x.live[server]; m != nil && m.ID > number(evacuation) {
+		return m
 	}
 	return nil
+}
+
+// arrives reports whether something of a live migration may have arrived at its destination.
+func (m *Migration) arrives() bool {
+	return m.InProgress() && m.Destination != "" && !slices.Contains(waiting, m.Status)
 }
 
 // waiting are the statuses of a live migration of which nothing has arrived anywhere.

@@ -27,6 +27,8 @@ type Look struct {
 	// Modes say what is done with servers by their states. AtOnce is how many of them leave at the same time.
 	Modes  v1alpha1.ServersByState
 	AtOnce int
+
+	x *index
 }
 
 // Hypervisor is one of Nova's, with the service that runs it.

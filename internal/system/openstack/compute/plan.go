@@ -62,6 +62,7 @@ const (
 
 // Plan decides.
 func (l *Look) Plan() Plan {
+	l.reindex(0)
 	p := Plan{Others: l.others()}
 	if p.Hypervisor, p.Problem = l.hypervisor(); p.Problem != "" {
 		return p
@@ -86,7 +87,7 @@ func (l *Look) Plan() Plan {
 			under++
 		}
 	}
-	p.addUnlisted(servers)
+	l.addUnlisted(&p)
 	if p.Others == 0 {
 		moves = nil // each would fail
 	}
@@ -138,7 +139,7 @@ func (l *Look) place(p *Plan, s *Server) (call *Call, moving bool) {
 		return nil, false
 	}
 	p.Left++
-	last := l.last(s.ID)
+	last := l.x.last[s.ID]
 	if last != nil && last.InProgress() {
 		p.Moving = append(p.Moving, s.String()+" "+last.words())
 		return nil, last.User == l.User
@@ -221,21 +222,10 @@ func (m *Migration) words() string {
 	return fmt.Sprintf("%s%s: migration %d is %s", text.Name(m.Kind), to, m.ID, text.Name(m.Status))
 }
 
-// last is a server's last migration, nil if it has none.
-func (l *Look) last(server string) (last *Migration) {
-	for i := range l.Migrations {
-		if m := &l.Migrations[i]; m.Server == server && (last == nil || m.ID > last.ID) {
-			last = m
-		}
-	}
-	return last
-}
-
 // addUnlisted adds servers that only the hypervisor has: one has come or gone between the two listings, or the account may not see all.
-func (p *Plan) addUnlisted(servers []Server) {
+func (l *Look) addUnlisted(p *Plan) {
 	for i := range p.Hypervisor.Servers {
-		s := &p.Hypervisor.Servers[i]
-		if !slices.ContainsFunc(servers, func(listed Server) bool { return listed.ID == s.ID }) {
+		if s := &p.Hypervisor.Servers[i]; !l.x.listed[s.ID] {
 			p.Servers = append(p.Servers, s.String()+" by the hypervisor's list alone")
 			p.Left++
 		}
@@ -244,18 +234,15 @@ func (p *Plan) addUnlisted(servers []Server) {
 
 // addMigrations adds what is on its way to the host, and what has left it and may come back. It returns the moves that Usher has to confirm.
 func (l *Look) addMigrations(p *Plan) (confirms []Call) {
-	here := func(server string) bool {
-		return slices.ContainsFunc(l.Servers, func(s Server) bool { return s.ID == server })
-	}
 	for i := range l.Migrations {
 		m := &l.Migrations[i]
 		name := "server " + text.Name(m.Server)
 		switch {
 		case m.InProgress() && m.Source != l.Host:
 			p.Incoming = append(p.Incoming, fmt.Sprintf("%s %s", name, m.words()))
-		case m.InProgress() && !here(m.Server):
+		case m.InProgress() && !l.x.listed[m.Server]:
 			p.Moving = append(p.Moving, fmt.Sprintf("%s %s", name, m.words()))
-		case m.Status != Finished || m.Source != l.Host || l.last(m.Server).ID != m.ID:
+		case m.Status != Finished || m.Source != l.Host || l.x.last[m.Server].ID != m.ID:
 		case m.Kind == KindCold && m.User == l.User:
 			confirms = append(confirms, Call{Do: Confirm, Server: m.Server, Name: name, After: m.ID})
 			p.Moving = append(p.Moving, fmt.Sprintf("%s is on %s, which is to be confirmed", name, text.Name(m.Destination)))

@@ -25,6 +25,7 @@ func (u *Undo) Done() bool { return u.Service == "" && len(u.Next) == 0 && len(u
 // Undo takes back what was begun after a migration: what waits in Nova is called off, what runs ends by itself, since its server is safe in
 // either place, and what has moved stays. The service is enabled if Usher has disabled it.
 func (l *Look) Undo(after int64, isUshers func(reason string) bool) Undo {
+	l.reindex(after)
 	own, problem := l.hypervisor()
 	if problem != "" {
 		return Undo{} // a service that was deleted is not disabled any more
@@ -46,7 +47,7 @@ func (l *Look) Undo(after int64, isUshers func(reason string) bool) Undo {
 			u.Next = append(u.Next, call)
 		case m.InProgress():
 			u.Runs = append(u.Runs, call.Name+" "+m.words())
-		case m.Kind == KindCold && m.Status == Finished && l.last(m.Server).ID == m.ID:
+		case m.Kind == KindCold && m.Status == Finished && l.x.last[m.Server].ID == m.ID:
 			call.Do = Confirm
 			u.Next = append(u.Next, call)
 		case m.Status == statusCompleted || m.Status == statusConfirmed:

@@ -50,6 +50,8 @@ type Look struct {
 	Asked map[Pair]Ask
 	// AtOnce is how many things are asked for in one look.
 	AtOnce int
+
+	x *index
 }
 
 // Agent is one of Neutron's.
@@ -128,13 +130,7 @@ func (l *Look) within(since time.Time, span time.Duration) bool {
 }
 
 // agent finds one by its id.
-func (l *Look) agent(id string) *Agent {
-	i := slices.IndexFunc(l.Agents, func(a Agent) bool { return a.ID == id })
-	if i < 0 {
-		return nil
-	}
-	return &l.Agents[i]
-}
+func (l *Look) agent(id string) *Agent { return l.x.agents[id] }
 
 // open reports whether an agent may get things: it is alive, enabled, and on no host that is being emptied.
 func (l *Look) open(a *Agent) bool {
@@ -161,9 +157,8 @@ func (a *Agent) takes(t *Thing) bool {
 
 // candidates are the agents that may get a thing that they do not have, those that have the fewest first.
 func (l *Look) candidates(t *Thing) (ids []string) {
-	for i := range l.Agents {
-		a := &l.Agents[i]
-		if l.open(a) && a.takes(t) && !l.holds(t.ID, a.ID) && !l.refused(Pair{t.ID, a.ID}) && !l.silent(a.ID) {
+	for _, a := range l.x.open {
+		if a.takes(t) && !l.holds(t.ID, a.ID) && !l.refused(Pair{t.ID, a.ID}) && !l.x.silent[a.ID] {
 			ids = append(ids, a.ID)
 		}
 	}
@@ -180,25 +175,8 @@ func (l *Look) refused(p Pair) bool {
 	return asked && ask.Refused != "" && l.within(ask.Time, Again)
 }
 
-// silent reports whether an agent has left a request unanswered not long ago.
-func (l *Look) silent(agent string) bool {
-	for pair, ask := range l.Asked {
-		if pair.Agent == agent && ask.Open && l.within(ask.Time, silence) {
-			return true
-		}
-	}
-	return false
-}
-
 // served are the agents beside the host's that have a thing and may be left with it.
-func (l *Look) served(thing string) (all []Holder) {
-	for _, h := range l.Holders[thing] {
-		if a := l.agent(h.Agent); a != nil && l.open(a) {
-			all = append(all, h)
-		}
-	}
-	return all
-}
+func (l *Look) served(thing string) []Holder { return l.x.served[thing] }
 
 // added reports whether an agent has a thing because this process has asked for it.
 func (l *Look) added(thing string) bool {

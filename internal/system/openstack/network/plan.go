@@ -54,6 +54,7 @@ const most = 6
 
 // Plan decides.
 func (l *Look) Plan() Plan {
+	l.reindex()
 	p := Plan{Others: len(l.Open()), Job: Job{Moved: l.Job.Moved}}
 	p.Agent, p.Problem = l.own()
 	l.follow(&p)
@@ -131,11 +132,11 @@ func (l *Look) stuck(own *Agent, t *Thing) string {
 	if own.Mode == distributedOnly || own.Mode == distributedNoExternal {
 		return "is distributed, and leaves with the servers of the host: have those moved"
 	}
-	if len(l.served(t.ID)) > 0 || slices.ContainsFunc(l.Agents, func(a Agent) bool { return l.open(&a) && a.takes(t) }) {
+	if len(l.served(t.ID)) > 0 || l.x.zones.take(t) {
 		return ""
 	}
 	switch {
-	case len(l.Open()) == 0:
+	case len(l.x.open) == 0:
 		return fmt.Sprintf("has nowhere to go: no other %s is alive, enabled and not being emptied", l.Kind.Agent)
 	case len(t.Zones) > 0:
 		return fmt.Sprintf("has nowhere to go: no other %s in its zones (%s) is alive, enabled and not being emptied", l.Kind.Agent, text.List(named(t.Zones), 5))
@@ -155,13 +156,11 @@ func (l *Look) failed(own *Agent, t *Thing) string {
 	if l.refused(Pair{t.ID, own.ID}) {
 		return "is not let go: " + l.words(Pair{t.ID, own.ID})
 	}
-	if len(l.served(t.ID)) > 0 || len(l.candidates(t)) > 0 {
+	if len(l.served(t.ID)) > 0 || l.hasCandidate(t) {
 		return ""
 	}
-	for i := range l.Agents {
-		if pair := (Pair{t.ID, l.Agents[i].ID}); l.refused(pair) {
-			return "is not moved: " + l.words(pair)
-		}
+	if pair, refused := l.x.refused[t.ID]; refused {
+		return "is not moved: " + l.words(pair)
 	}
 	return "waits: agents that could have it have not answered"
 }
@@ -221,19 +220,18 @@ func (l *Look) count(c *Call) {
 // call is what is asked for a thing that can be moved, nil where it has to be written down first, or waits for its turn.
 func (l *Look) call(p *Plan, t *Thing) *Call {
 	call := Call{Thing: t.ID, Name: l.Kind.Thing + " " + t.String(), From: p.Agent.ID}
+	plain := l.Kind == Routers && !t.HA
+	if t.HA && l.Holders[t.ID] == nil || plain && !l.reserve(p, t.ID) {
+		return nil // its turn has not come
+	}
 	to := l.candidates(t)
 	served := l.served(t.ID)
 	switch {
-	case l.Kind == Routers && !t.HA:
-		if !l.reserve(p, t.ID) {
-			return nil
-		}
+	case plain:
 		if call.To = to; p.Agent.Alive && p.Agent.Up {
 			call.To = append(call.To, p.Agent.ID) // where all others refuse it, it stays
 		}
 		return &call
-	case t.HA && l.Holders[t.ID] == nil:
-		return nil // its turn has not come
 	case len(to) > 0 && !l.added(t.ID):
 		call.From, call.To, call.AddFirst = "", to, true
 		return &call
@@ -271,6 +269,7 @@ func (l *Look) activeElsewhere(thing string) bool {
 
 // Wanted are the ids of things whose holders have to be asked for: those that are written down, and of routers with HA as many as are asked for in one look.
 func (l *Look) Wanted() []string {
+	l.reindex()
 	ids := slices.Clone(l.Job.Moving)
 	if own, _ := l.own(); own != nil {
 		var p Plan

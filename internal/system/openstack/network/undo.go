@@ -31,6 +31,7 @@ func (u *Undo) Waiting() string { return "waiting: " + text.List(u.Waits, 5) }
 // Undo takes back what was begun: the agent is enabled if Usher has disabled it, and has its own description again; what is without an agent gets one, and
 // what another was given in addition is taken from it again; what has moved stays.
 func (l *Look) Undo() Undo {
+	l.reindex()
 	var p Plan
 	own, _ := l.own()
 	p.Agent, p.Job.Moved = own, l.Job.Moved
