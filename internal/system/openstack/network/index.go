@@ -1,9 +1,6 @@
 package network
 
-import (
-	"cmp"
-	"slices"
-)
+import "slices"
 
 // index is what a decision looks up for each thing. It is made once for a decision: who answers for Neutron says how many agents and things there are, and a
 // decision does not end before it has ended.
@@ -52,34 +49,41 @@ func (l *Look) reindex() {
 		asked: map[string]bool{}, refused: map[string]Pair{}, served: map[string][]Holder{},
 	}
 	for pair, ask := range l.Asked {
-		l.x.asked[pair.Thing] = true
-		if ask.Open && l.within(ask.Time, silence) {
-			l.x.silent[pair.Agent] = true
-		}
-		if first, there := l.x.refused[pair.Thing]; l.refused(pair) && (!there || cmp.Compare(pair.Agent, first.Agent) < 0) {
-			l.x.refused[pair.Thing] = pair
-		}
+		l.indexAsk(pair, ask)
 	}
 	for i := range l.Agents {
-		a := &l.Agents[i]
-		if l.x.agents[a.ID] == nil {
-			l.x.agents[a.ID] = a
-		}
-		if !l.open(a) {
-			continue
-		}
-		l.x.open = append(l.x.open, a)
-		l.x.zones.add(a)
-		if !l.x.silent[a.ID] {
-			l.x.free.add(a)
-		}
+		l.indexAgent(&l.Agents[i])
 	}
 	for thing, holders := range l.Holders {
 		for _, h := range holders {
-			if a := l.x.agents[h.Agent]; a != nil && l.open(a) {
+			if a := l.agent(h.Agent); a != nil && l.open(a) {
 				l.x.served[thing] = append(l.x.served[thing], h)
 			}
 		}
+	}
+}
+
+func (l *Look) indexAsk(pair Pair, ask Ask) {
+	l.x.asked[pair.Thing] = true
+	if ask.Open && l.within(ask.Time, silence) {
+		l.x.silent[pair.Agent] = true
+	}
+	if first, there := l.x.refused[pair.Thing]; l.refused(pair) && (!there || pair.Agent < first.Agent) {
+		l.x.refused[pair.Thing] = pair
+	}
+}
+
+func (l *Look) indexAgent(a *Agent) {
+	if l.x.agents[a.ID] == nil {
+		l.x.agents[a.ID] = a
+	}
+	if !l.open(a) {
+		return
+	}
+	l.x.open = append(l.x.open, a)
+	l.x.zones.add(a)
+	if !l.x.silent[a.ID] {
+		l.x.free.add(a)
 	}
 }
 
