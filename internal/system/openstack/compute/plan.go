@@ -133,13 +133,12 @@ func (l *Look) others() (n int) {
 // place puts a server into the lists. It returns what is to be asked for it, if anything is, and whether it is on its way.
 func (l *Look) place(p *Plan, s *Server) (call *Call, moving bool) {
 	p.Servers = append(p.Servers, s.String()+" "+text.Name(s.State))
-	mode := l.mode(s)
-	if mode == v1alpha1.ServerStay && s.Task == "" {
+	mode, last := l.mode(s), l.x.last[s.ID]
+	if mode == v1alpha1.ServerStay && s.Task == "" && !l.broke(s, last) {
 		p.Stay = append(p.Stay, s.String()+" "+s.State)
 		return nil, false
 	}
 	p.Left++
-	last := l.x.last[s.ID]
 	if last != nil && last.InProgress() {
 		p.Moving = append(p.Moving, s.String()+" "+last.words())
 		return nil, last.User == l.User
@@ -162,6 +161,11 @@ func (l *Look) place(p *Plan, s *Server) (call *Call, moving bool) {
 		return &Call{Do: action, Server: s.ID, Name: s.String(), After: number(last)}, false
 	}
 	return nil, false
+}
+
+// broke reports whether a server is in the state error since Usher has had it moved: it stays by no policy, which is about servers that were so before.
+func (l *Look) broke(s *Server, last *Migration) bool {
+	return s.State == "error" && last != nil && last.failed() && last.Source == l.Host && last.User == l.User
 }
 
 // migrates reports whether the server's task is a part of moving it.

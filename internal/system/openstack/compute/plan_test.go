@@ -117,6 +117,14 @@ func TestPlan(t *testing.T) {
 			with(look(servers{server("b", "stopped")}), func(l *compute.Look) { l.Modes.Stopped = v1alpha1.ServerStay }),
 			compute.Plan{Servers: []string{"b stopped"}, Stay: []string{"b stopped"}, Empty: true},
 		},
+		"one that is in the state error since it was moved does not stay": {
+			with(look(servers{server("a", "error"), server("b", "error")}, with(migration(7, "a", "migration", "error"), func(m *compute.Migration) { m.Changed = now.Add(-time.Hour) }),
+				with(migration(8, "b", "resize", "error"), func(m *compute.Migration) { m.User = "owner" })), func(l *compute.Look) { l.Modes.Error = v1alpha1.ServerStay }),
+			compute.Plan{
+				Servers: []string{"a error", "b error"}, Stay: []string{"b error"}, Left: 1,
+				Stuck: []string{"a is in the state error: openstack server set --state active a, once it is known to run, or delete it"},
+			},
+		},
 		"with which Nova is busy it does not count as one that stays": {
 			with(look(servers{{ID: "b", State: "stopped", Task: "powering-on"}}), func(l *compute.Look) { l.Modes.Stopped = v1alpha1.ServerStay }),
 			compute.Plan{Servers: []string{"b stopped"}, Left: 1, Busy: []string{"b: powering-on"}},
