@@ -282,6 +282,9 @@ func (j *judgement) awaitLost() {
 	}
 }
 
+// nodeDeleted is what a step waits for that was not done when its Node was deleted: nothing proves from then on that the machine is off.
+const nodeDeleted = "its Node is deleted, so that nothing proves it off any more: nothing more is asked for, and what is left is to be done by hand"
+
 // lost keeps a step while its node is off, or that is not known, and takes it back when the node is there. Of a node that does not come back nothing is taken
 // back: it is forgotten after a while, as a step is whose member does not come back.
 func (t *statusReconciler) lost(entry v1alpha1.PreparationStatus) {
@@ -293,6 +296,10 @@ func (t *statusReconciler) lost(entry v1alpha1.PreparationStatus) {
 		t.forget(&entry)
 	case state == NodeMissing:
 		t.look(expiry)
+		if entry.State == v1alpha1.PreparationBegun && !isDone(&entry) && entry.Message != nodeDeleted {
+			entry.Message = nodeDeleted
+			t.write(entry.Name+" of "+entry.ID+" ends with its Node", time.Time{})
+		}
 		t.keep(entry)
 	default:
 		t.keep(entry)

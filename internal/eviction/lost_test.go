@@ -257,12 +257,13 @@ func TestLostStepsAreTakenBack(t *testing.T) {
 		asked  time.Duration // ago
 		undone bool
 		left   bool // it is crossed out, and that is said
+		says   string
 	}{
 		"its node is off":              {state: NodeProvenOff, asked: time.Hour},
 		"of its node nothing is known": {asked: time.Hour},
 		"its node is there":            {state: NodeThere, asked: time.Hour, undone: true},
 		"a call may be under way":      {state: NodeThere, asked: time.Second},
-		"its node is gone":             {state: NodeMissing, asked: time.Hour},
+		"its node is gone":             {state: NodeMissing, asked: time.Hour, says: nodeDeleted},
 		"its node does not come back":  {state: NodeMissing, asked: memory, left: true},
 		"the policy is being deleted":  {state: NodeProvenOff, asked: time.Hour, policy: func(in *StatusInput) { in.Deleted = true }, undone: true},
 		"it is only audited":           {state: NodeProvenOff, asked: time.Hour, policy: func(in *StatusInput) { in.Audited = true }, undone: true},
@@ -270,7 +271,7 @@ func TestLostStepsAreTakenBack(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			in := untidy(t)
 			step := stands("Drain", noon.Add(-c.asked))
-			step.Job, step.JobOrigin = "7", v1alpha1.JobBegun
+			step.Job, step.JobOrigin, step.Remaining = "7", v1alpha1.JobBegun, 2
 			in.Policy.Policy, in.Pods = hypervisors(t), nil
 			in.Policy.Status.Leaving, in.Policy.Status.Preparations = nil, []v1alpha1.PreparationStatus{step}
 			in.Presences, in.Nodes = map[types.UID]PodPresence{}, map[string]NodeState{"dead": c.state}
@@ -281,6 +282,12 @@ func TestLostStepsAreTakenBack(t *testing.T) {
 			for _, a := range ReconcileStatus(in).Actions {
 				undone = undone || a.Kind == Undo
 				left = left || len(a.Left) > 0
+				if a.Kind == Settle {
+					in.Policy.Status = a.Status
+				}
+			}
+			if steps := in.Policy.Status.Preparations; c.says != "" && (len(steps) != 1 || steps[0].Message != c.says || len(ReconcileStatus(in).Actions) > 0) {
+				t.Errorf("the status says %+v, and is written again: %v", steps, ReconcileStatus(in).Actions)
 			}
 			if undone != c.undone || left != c.left {
 				t.Errorf("undone %t, left %t", undone, left)
