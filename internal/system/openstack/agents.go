@@ -2,6 +2,7 @@ package openstack
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"time"
 
@@ -68,7 +69,9 @@ func (l *agentLook) load(ctx context.Context, n *neutron) error {
 	found := make([][]network.Thing, len(open))
 	err := each(len(open), func(i int) error {
 		var err error
-		found[i], err = n.things(ctx, l.Kind, open[i])
+		if found[i], err = n.things(ctx, l.Kind, open[i]); errors.Is(err, errAgentGone) {
+			return nil // it has nothing, and refuses what it is given
+		}
 		return err
 	})
 	if err != nil {

@@ -159,7 +159,7 @@ func (r *region) giveBack(ctx context.Context, step eviction.Preparation) (evict
 	if silent, err := r.silentAgents(ctx, l.Host); err != nil {
 		return eviction.Undone{}, err
 	} else if len(silent) > 0 {
-		waits = append([]string{"Neutron does not hear of its agents: " + text.List(silent, 5)}, waits...)
+		waits = append([]string{"Neutron does not hear of its agents (openstack network agent delete ID takes one off that is not there any more): " + text.List(silent, 5)}, waits...)
 	}
 	if len(waits) > 0 {
 		return eviction.Undone{}, fmt.Errorf("host %s stays marked as down: %s", text.Name(l.Host), text.List(waits, 5))

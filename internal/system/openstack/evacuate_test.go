@@ -207,6 +207,34 @@ func TestNova5UnderWayBeforeTheStep(t *testing.T) {
 	}
 }
 
+// A host is given back after its agents, of which those that never come back are named with what to do.
+func TestAgentsComeBackFirst(t *testing.T) {
+	l := newLoss(t, "active")
+	l.cloud.AddAgents("compute-1=ovs,l3", "compute-2=ovs")
+	l.cloud.ChangeAgent("l3", "compute-1", func(a *openstacksim.Agent) { a.Alive = false })
+	for range 5 {
+		if err := l.evacuate(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	l.cloud.Start("compute-1")
+	if _, err := l.undoEvacuation(); err == nil || !strings.Contains(err.Error(), "Neutron does not hear of its agents (openstack network agent delete ID takes one off that is not there any more): L3 agent") {
+		t.Errorf("%v", err)
+	}
+	if h := l.cloud.Host("compute-1"); !h.Forced || h.Enabled {
+		t.Errorf("%+v", h)
+	}
+	l.cloud.ChangeAgent("l3", "compute-1", func(a *openstacksim.Agent) { a.Alive = true })
+	for range 3 {
+		if _, err := l.undoEvacuation(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if h := l.cloud.Host("compute-1"); h.Forced || !h.Enabled {
+		t.Errorf("%+v", h)
+	}
+}
+
 // interleaved calls before each request what else happens at that moment.
 type interleaved struct {
 	http.RoundTripper

@@ -125,7 +125,10 @@ func (t *thing) known() network.Thing {
 	return network.Thing{ID: t.ID, Name: t.Name, Zones: t.Zones, HA: t.HA, Distributed: t.Distributed}
 }
 
-// things lists what an agent has. An agent that is gone has nothing.
+// errAgentGone is that Neutron has no such agent any more. One that was deleted while it lives comes back under another id, and serves what it had until then.
+var errAgentGone = errors.New("Neutron has forgotten the agent a moment ago, which may come back under another id")
+
+// things lists what an agent has.
 func (n *neutron) things(ctx context.Context, kind network.Kind, agent string) ([]network.Thing, error) {
 	at := pathsOf[kind]
 	doing := fmt.Sprintf("listing the %ss of an agent", kind.Thing)
@@ -136,7 +139,7 @@ func (n *neutron) things(ctx context.Context, kind network.Kind, agent string) (
 	case n.unknownCall(err):
 		return nil, fmt.Errorf("network API at %s, %s: its extension %s %w", address(n.client.Endpoint), doing, at.extension, errNoExtension)
 	case isStatus(err, http.StatusNotFound):
-		return nil, nil
+		return nil, errAgentGone
 	default:
 		return nil, n.failed(doing, err)
 	}

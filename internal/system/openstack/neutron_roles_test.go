@@ -2,6 +2,7 @@ package openstack_test
 
 import (
 	"errors"
+	"net/http"
 	"slices"
 	"strings"
 	"testing"
@@ -42,6 +43,18 @@ func TestTheNetworkIsInUse(t *testing.T) {
 	}
 	if v := roleBench(t, cloud, "ovn-bgp-agent").judge("compute-1"); v.Answer != eviction.Allowed {
 		t.Error(said(v))
+	}
+}
+
+// Neutron 7: an agent that was deleted while it lives comes back under another id. That nothing is known of it in between does not say that it has nothing.
+func TestNeutron7AnAgentIsForgottenWhileItIsLookedAt(t *testing.T) {
+	cloud := networkCloud()
+	cloud.Make("l3", "r", "compute-1")
+	cloud.Inject(openstacksim.Fault{Path: "/l3-routers", Status: http.StatusNotFound, Body: `{"NeutronError": {"type": "AgentNotFound", "message": "Agent x could not be found."}}`})
+	for _, role := range []string{"neutron-l2-agent", "neutron-l3-agent"} {
+		if v := roleBench(t, cloud, role).judge("compute-1"); v.Answer == eviction.Allowed || !slices.Contains(reasons(v), "HostUnknown") {
+			t.Errorf("%s: %s", role, said(v))
+		}
 	}
 }
 

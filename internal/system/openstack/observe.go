@@ -173,7 +173,7 @@ func (r *region) servers(ctx context.Context, v *view, host string) (*compute.Lo
 func (r *region) agentPlan(ctx context.Context, v *view, host string, kind network.Kind) (*network.Plan, error) {
 	l := r.agentLook(host, kind, v.agents)
 	err := l.things(ctx, v.neutron)
-	if errors.Is(err, errNoExtension) {
+	if errors.Is(err, errNoExtension) || errors.Is(err, errAgentGone) {
 		return &network.Plan{Problem: err.Error()}, nil
 	}
 	if err != nil {

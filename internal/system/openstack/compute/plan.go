@@ -195,6 +195,8 @@ func (l *Look) held(s *Server, last *Migration) (why string, pending bool) {
 		return fmt.Sprintf("is not moved: %s; asked for again at %s", ask.Refused, clock(ask.Time.Add(Again))), false
 	case last != nil && last.Source == l.Host && last.failed() && l.within(last.Changed, Again):
 		return fmt.Sprintf("%s; asked for again at %s", last.why(), clock(last.Changed.Add(Again))), false
+	case asked && last != nil && last.Source == l.Host && last.failed() && l.within(ask.Time, Again): // Nova's clock and this one disagree
+		return fmt.Sprintf("%s; asked for again at %s", last.why(), clock(ask.Time.Add(Again))), false
 	}
 	return "", false
 }

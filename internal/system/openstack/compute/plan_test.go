@@ -142,6 +142,13 @@ func TestPlan(t *testing.T) {
 			look(servers{server("a", "active")}, with(migration(7, "a", "live-migration", "error"), func(m *compute.Migration) { m.Changed = now.Add(-5 * time.Minute) })),
 			compute.Plan{Servers: []string{"a active"}, Left: 1, Work: 1, Next: []compute.Call{live("a", 7)}},
 		},
+		"nor sooner where the clocks of Nova and of this process disagree": {
+			with(look(servers{server("a", "active")}, with(migration(7, "a", "live-migration", "error"), func(m *compute.Migration) { m.Changed = now.Add(-time.Hour) })),
+				func(l *compute.Look) {
+					l.Asked = map[string]compute.Ask{"a": {Time: now.Add(-10 * time.Second), After: 6}}
+				}),
+			compute.Plan{Servers: []string{"a active"}, Left: 1, Failed: []string{"a stayed: migration 7 to other has the status error; asked for again at 12:04:50Z"}},
+		},
 		"a migration that was called off, or failed on its way": {
 			look(servers{server("a", "active"), server("b", "active")}, migration(7, "a", "live-migration", "cancelled"), migration(8, "b", "live-migration", "failed")),
 			compute.Plan{
