@@ -126,7 +126,7 @@ func (t *thing) known() network.Thing {
 }
 
 // errAgentGone is that Neutron has no such agent any more. One that was deleted while it lives comes back under another id, and serves what it had until then.
-var errAgentGone = errors.New("Neutron has forgotten the agent a moment ago, which may come back under another id")
+var errAgentGone = errors.New("its agent is one that Neutron has forgotten a moment ago, and may come back under another id")
 
 // things lists what an agent has.
 func (n *neutron) things(ctx context.Context, kind network.Kind, agent string) ([]network.Thing, error) {
