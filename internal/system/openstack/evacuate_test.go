@@ -334,6 +334,15 @@ func TestAHostDiesWhileServersLeaveIt(t *testing.T) {
 	if said := l.status("compute-1").Message; !strings.Contains(said, "may run on compute-2 already, to which migration 1 was moving it") {
 		t.Errorf("%s", said)
 	}
+	l.cloud.Change("s0", func(s *openstacksim.Server) { s.Task = "" }) // who has looked sets its state
+	for range 2 {
+		if err := l.evacuate(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if on := l.cloud.On("compute-1"); len(on) > 0 {
+		t.Errorf("on it %v", on)
+	}
 }
 
 // Each role says what is done on a host that is off: nothing takes a member's place, and its pod would stay for ever otherwise.

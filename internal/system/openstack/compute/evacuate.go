@@ -72,7 +72,7 @@ func (l *Look) evacuate(e *Evacuation, s *Server) *Call {
 	e.Left++
 	last := l.x.evacuation[s.ID]
 	why, pending := l.held(s, last)
-	live := l.arriving(s.ID, last)
+	live := l.arriving(s, last)
 	switch {
 	case last != nil && last.InProgress() && l.isDown(last.Destination):
 		e.Stuck = append(e.Stuck, s.String()+" "+last.neverArrives(s))
@@ -124,9 +124,10 @@ const (
 )
 
 // arriving is the live migration of a server that was under way when the host died, nil if there was none. That the host is off does not prove that the server
-// does not run: between its start at the destination and Nova's change of its host there are seconds. Who evacuates it after that has looked.
-func (l *Look) arriving(server string, evacuation *Migration) *Migration {
-	if m := l.x.live[server]; m != nil && m.ID > number(evacuation) {
+// does not run: between its start at the destination and Nova's change of its host, and task, there are seconds. One without the task has been left running by a
+// nova-compute that has started anew since. Who evacuates it after that has looked.
+func (l *Look) arriving(s *Server, evacuation *Migration) *Migration {
+	if m := l.x.live[s.ID]; m != nil && s.Task == taskMigrating && m.ID > number(evacuation) {
 		return m
 	}
 	return nil
@@ -137,12 +138,15 @@ func (m *Migration) arrives() bool {
 	return m.InProgress() && m.Destination != "" && !slices.Contains(waiting, m.Status)
 }
 
+// taskMigrating is the task of a server while it is live-migrated.
+const taskMigrating = "migrating"
+
 // waiting are the statuses of a live migration of which nothing has arrived anywhere.
 var waiting = []string{"accepted", statusQueued, statusPreparing}
 
 // mayRun says why a server that was being moved is not evacuated, and what a person can do about it.
 func (m *Migration) mayRun(s *Server) string {
-	return fmt.Sprintf("may run on %s already, to which migration %d was moving it: see on that host that it does not (virsh list --all), then openstack server evacuate %s",
+	return fmt.Sprintf("may run on %s already, to which migration %d was moving it: see on that host that it does not (virsh list --all), then openstack server set --state active %s",
 		text.Name(m.Destination), m.ID, text.ShellWord(s.ID))
 }
 

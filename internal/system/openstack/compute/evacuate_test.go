@@ -92,14 +92,18 @@ func TestEvacuate(t *testing.T) {
 		},
 		"one that was being moved may run at the destination already": {
 			dead(servers{with(server("a", "active"), func(s *compute.Server) { s.Task = "migrating" })}, migration(3, "a", "live-migration", "running")),
-			compute.Evacuation{Left: 1, Stuck: []string{"a may run on other already, to which migration 3 was moving it: see on that host that it does not (virsh list --all), then openstack server evacuate a"}},
+			compute.Evacuation{Left: 1, Stuck: []string{"a may run on other already, to which migration 3 was moving it: see on that host that it does not (virsh list --all), then openstack server set --state active a"}},
+		},
+		"its state was set by a person, who has looked, or its host has started since": {
+			dead(servers{server("a", "active")}, migration(3, "a", "live-migration", "running")),
+			compute.Evacuation{Left: 1, Next: []compute.Call{evacuate("a", 0)}},
 		},
 		"a person has evacuated it, who has looked": {
-			dead(servers{server("a", "active")}, migration(3, "a", "live-migration", "running"), evacuation(4, "a", "pre-migrating")),
+			dead(servers{with(server("a", "active"), func(s *compute.Server) { s.Task = "migrating" })}, migration(3, "a", "live-migration", "running"), evacuation(4, "a", "pre-migrating")),
 			compute.Evacuation{Left: 1, Moving: []string{"a evacuation to other: migration 4 is pre-migrating"}},
 		},
 		"which has failed": {
-			dead(servers{server("a", "error")}, migration(3, "a", "live-migration", "running"), with(evacuation(4, "a", "failed"), func(m *compute.Migration) { m.Changed = now.Add(-compute.Again) })),
+			dead(servers{with(server("a", "error"), func(s *compute.Server) { s.Task = "migrating" })}, migration(3, "a", "live-migration", "running"), with(evacuation(4, "a", "failed"), func(m *compute.Migration) { m.Changed = now.Add(-compute.Again) })),
 			compute.Evacuation{Left: 1, Next: []compute.Call{evacuate("a", 4)}},
 		},
 		"a live migration that has not begun does not count, nor one that has ended, nor one of another server": {

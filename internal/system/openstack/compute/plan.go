@@ -170,7 +170,7 @@ func (l *Look) broke(s *Server, last *Migration) bool {
 
 // migrates reports whether the server's task is a part of moving it.
 func (s *Server) migrates() bool {
-	return s.Task == "migrating" || strings.HasPrefix(s.Task, "resize_")
+	return s.Task == taskMigrating || strings.HasPrefix(s.Task, "resize_")
 }
 
 var actions = map[v1alpha1.ServerMode]Action{
