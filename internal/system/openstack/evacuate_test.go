@@ -345,6 +345,51 @@ func TestAHostDiesWhileServersLeaveIt(t *testing.T) {
 	}
 }
 
+// A host dies while it is emptied, and its maintenance ends before or after it is back: it gets servers again in the end.
+func TestAHostDiesWhileItIsEmptied(t *testing.T) {
+	for name, before := range map[string]bool{"it ends while the host is dead": true, "it ends after that": false} {
+		l := newLoss(t, "stopped")
+		l.cloud.ChangeHost("compute-1", func(h *openstacksim.Host) { h.Up = true })
+		emptying := &bench{t: t, site: l.site, system: l.system, policy: l.policy, role: l.role}
+		if err := emptying.prepare("compute-1"); err != nil {
+			t.Fatal(err)
+		}
+		l.cloud.Die("compute-1")
+		for range 3 {
+			if err := l.evacuate(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		end := func() {
+			for undone := (eviction.Undone{}); !undone.Done; {
+				var err error
+				if undone, err = emptying.undo("compute-1"); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		if before {
+			end()
+		}
+		l.cloud.Start("compute-1")
+		for undone := (eviction.Undone{}); !undone.Done; {
+			var err error
+			if undone, err = l.undoEvacuation(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if !before {
+			if h := l.cloud.Host("compute-1"); h.Forced || h.Enabled {
+				t.Errorf("%s: %+v", name, h)
+			}
+			end()
+		}
+		if h := l.cloud.Host("compute-1"); h.Forced || !h.Enabled {
+			t.Errorf("%s: %+v", name, h)
+		}
+	}
+}
+
 // Each role says what is done on a host that is off: nothing takes a member's place, and its pod would stay for ever otherwise.
 func TestLostStepsOfTheRole(t *testing.T) {
 	roles, err := eviction.ParseRoles(kind().Roles)

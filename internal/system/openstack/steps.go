@@ -26,6 +26,12 @@ func (r *region) isUshers(reason string) bool {
 	return strings.HasPrefix(reason, r.reason())
 }
 
+// diedEmptied reports whether a reason is that of a dead host which was being emptied before.
+func (r *region) diedEmptied(reason string) bool {
+	was, is := strings.CutPrefix(reason, r.deadReason()+before)
+	return is && r.isUshers(was)
+}
+
 // Prepare implements system.System. The first call disables the service, or marks the agent, and returns the job; the calls that bring it back move what is
 // there: so what they begin is known to be the step's own, even where their answers are lost.
 func (r *region) Prepare(ctx context.Context, step eviction.Preparation) (job eviction.Job, err error) {
@@ -182,6 +188,10 @@ func (r *region) stayOpen(ctx context.Context, step eviction.Preparation) (evict
 	last, known := after(step.Job)
 	if !known {
 		last = math.MaxInt64 // nothing was moved before the job was known
+	}
+	// A host that has died meanwhile is given back by another step, to what was there before: not to this one.
+	if h := own(l); h != nil && r.diedEmptied(h.Reason) {
+		return eviction.Undone{}, r.set(ctx, n, h.Service, r.deadReason())
 	}
 	undo := l.Undo(last, r.isUshers)
 	if undo.Done() {
