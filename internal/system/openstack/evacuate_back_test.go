@@ -1,6 +1,7 @@
 package openstack_test
 
 import (
+	"net/http"
 	"strings"
 	"testing"
 
@@ -106,6 +107,30 @@ func TestAHostDiesWhileItIsEmptied(t *testing.T) {
 		}
 		if h := l.cloud.Host("compute-1"); h.Forced || !h.Enabled {
 			t.Errorf("%s: %+v", name, h)
+		}
+	}
+}
+
+// Nova 2 and 9: what has ended is in the listing of all migrations alone, and the service of a dead host is never deleted, since Nova would not take the mark off
+// the next one.
+func TestNova9NoServiceIsDeleted(t *testing.T) {
+	l := newLoss(t, "active", "stopped")
+	l.cloud.TakeRequests()
+	for range 5 {
+		if err := l.evacuate(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	l.cloud.Start("compute-1")
+	for undone := (eviction.Undone{}); !undone.Done; {
+		var err error
+		if undone, err = l.undoEvacuation(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, request := range l.cloud.TakeRequests() {
+		if strings.HasPrefix(request, http.MethodDelete) || strings.HasPrefix(request, http.MethodGet) && strings.Contains(request, "/servers/") && strings.HasSuffix(request, "/migrations") {
+			t.Error(request)
 		}
 	}
 }

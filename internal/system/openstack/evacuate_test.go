@@ -406,13 +406,16 @@ func TestPropertyEvacuated(t *testing.T) {
 		l := newLoss(t, rapid.SliceOfN(rapid.SampledFrom([]string{"active", "stopped"}), 0, 12).Draw(r, "servers")...)
 		l.cloud.Evacuation = time.Duration(rapid.IntRange(1, 40).Draw(r, "takes")) * time.Second
 		for range rapid.IntRange(0, 12).Draw(r, "turns") {
-			switch rapid.IntRange(0, 4).Draw(r, "what") {
+			switch rapid.IntRange(0, 5).Draw(r, "what") {
 			case 0:
 				l.cloud.Inject(rapid.SampledFrom(faults).Draw(r, "fault"))
 			case 1:
 				l.restart()
 			case 2:
 				l.cloud.ExpireTokens()
+			case 3: // the policy was deleted and made anew
+				l.restart()
+				l.job = eviction.Job{}
 			}
 			_ = l.evacuate()
 		}

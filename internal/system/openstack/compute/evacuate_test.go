@@ -48,7 +48,7 @@ func TestEvacuate(t *testing.T) {
 		"no other host takes servers": {
 			with(dead(servers{server("a", "active")}), func(l *compute.Look) { l.Hypervisors[1].Up = false }), compute.Evacuation{Left: 1},
 		},
-		"servers are rebuilt elsewhere, whatever is being done with them": {
+		"Nova 10: servers are rebuilt elsewhere, whatever is being done with them: on a dead host that hangs": {
 			dead(servers{server("a", "active"), server("b", "stopped"), with(server("c", "active"), func(s *compute.Server) { s.Task = "powering-on" })}),
 			compute.Evacuation{Left: 3, Next: []compute.Call{evacuate("a", 0), evacuate("b", 0), evacuate("c", 0)}},
 		},
@@ -56,7 +56,7 @@ func TestEvacuate(t *testing.T) {
 			dead(servers{server("a", "active"), server("b", "active")}, evacuation(3, "a", "pre-migrating")),
 			compute.Evacuation{Left: 2, Moving: []string{"a evacuation to other: migration 3 is pre-migrating"}, Next: []compute.Call{evacuate("b", 0)}},
 		},
-		"one that is done, and whose host has not changed yet, is not either": {
+		"Nova 6: one that is done, and whose host has not changed yet, is not either": {
 			dead(servers{server("a", "active")}, evacuation(3, "a", "done")),
 			compute.Evacuation{Left: 1, Moving: []string{"a evacuation to other: migration 3 is done"}},
 		},
