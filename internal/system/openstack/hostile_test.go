@@ -116,3 +116,23 @@ func TestServersWithMuchMetadata(t *testing.T) {
 		t.Errorf("%v servers are left", left)
 	}
 }
+
+// JSON that has not what was asked for does not say that there is nothing: a server would be evacuated a second time.
+func TestJSONWithoutAList(t *testing.T) {
+	for _, path := range []string{"/os-hypervisors/detail", "/servers/detail", "/os-migrations", "/l3-routers"} {
+		for _, body := range []string{"{}", `{"status": "maintenance"}`, `{"routers": null, "migrations": null, "servers": null, "hypervisors": null}`} {
+			cloud := openstacksim.New(2)
+			cloud.AddAgents("compute-1=l3")
+			cloud.ChangeHost("compute-1", func(h *openstacksim.Host) { h.Enabled = false })
+			cloud.Inject(openstacksim.Fault{Path: path, Status: http.StatusOK, Body: body})
+			b := simulatedBench(t, cloud)
+			var members []system.Member
+			for _, role := range []string{"nova-compute", "neutron-l3-agent"} {
+				members = append(members, system.Member{MemberRef: v1alpha1.MemberRef{Role: role, ID: "compute-1"}})
+			}
+			if evidence, err := b.system.Observe(t.Context(), members); err == nil || !strings.Contains(err.Error(), "its answer is not what OpenStack says there") {
+				t.Errorf("%s %s: %v, %v", path, body, evidence, err)
+			}
+		}
+	}
+}

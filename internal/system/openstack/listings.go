@@ -28,6 +28,8 @@ const (
 // page is a part of a listing. Its links only tell whether there is more: their addresses are what Nova takes for its own, which behind a proxy is
 // often wrong.
 type page interface {
+	// known reports whether it has the list at all: JSON without it is something else, and does not say that there is nothing.
+	known() bool
 	// end returns what the next page begins after; more is false on the last one.
 	end() (last string, more bool)
 }
@@ -48,6 +50,9 @@ func pages[T any, P interface {
 		if errors.Is(err, errTooLong) && size > 1 {
 			size = max(1, size/shrink)
 			continue
+		}
+		if err == nil && !P(&answer).known() {
+			err = errShape
 		}
 		if err != nil {
 			return nil, n.failed("listing "+what, err)
@@ -79,6 +84,8 @@ type hypervisorPage struct {
 	} `json:"hypervisors"`
 	Links []link `json:"hypervisors_links"`
 }
+
+func (p *hypervisorPage) known() bool { return p.Hypervisors != nil }
 
 func (p *hypervisorPage) end() (last string, more bool) {
 	if len(p.Hypervisors) == 0 || len(p.Links) == 0 {
@@ -118,6 +125,8 @@ type serverPage struct {
 	} `json:"servers"`
 	Links []link `json:"servers_links"`
 }
+
+func (p *serverPage) known() bool { return p.Servers != nil }
 
 func (p *serverPage) end() (last string, more bool) {
 	if len(p.Servers) == 0 || len(p.Links) == 0 {
@@ -161,6 +170,8 @@ type migrationPage struct {
 	} `json:"migrations"`
 	Links []link `json:"migrations_links"`
 }
+
+func (p *migrationPage) known() bool { return p.Migrations != nil }
 
 func (p *migrationPage) end() (last string, more bool) {
 	if len(p.Migrations) == 0 || len(p.Links) == 0 {

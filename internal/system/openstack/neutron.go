@@ -143,8 +143,8 @@ func (n *neutron) things(ctx context.Context, kind network.Kind, agent string) (
 	default:
 		return nil, n.failed(doing, err)
 	}
-	listed, known := answer[at.key]
-	if !known {
+	listed := answer[at.key]
+	if listed == nil {
 		return nil, n.failed(doing, errShape)
 	}
 	all := make([]network.Thing, 0, len(listed))
