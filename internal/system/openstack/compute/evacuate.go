@@ -174,7 +174,7 @@ type Return struct {
 	Left string
 }
 
-// Return gives a host back that was evacuated and is there again. Nova takes it only once the host's own nova-compute has started and has cleaned up what is
+// Return gives a host back that was evacuated and is there again, by evacuations after one and by all that are under way. Nova takes it only once the host's own nova-compute has started and has cleaned up what is
 // left there of servers that run elsewhere by now.
 func (l *Look) Return(after int64) Return {
 	own, problem := l.hypervisor()
@@ -185,7 +185,7 @@ func (l *Look) Return(after int64) Return {
 	var left []string
 	for i := range l.Migrations {
 		m := &l.Migrations[i]
-		if m.Source != l.Host || m.Kind != KindEvacuation || m.ID <= after || m.failed() {
+		if m.Source != l.Host || m.Kind != KindEvacuation || m.ID <= after && !m.evacuates() || m.failed() {
 			continue
 		}
 		switch name := "server " + text.Name(m.Server); m.Status {

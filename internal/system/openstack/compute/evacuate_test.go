@@ -167,8 +167,15 @@ func TestReturn(t *testing.T) {
 		"a server is on its way": {
 			dead(nil, evacuation(3, "a", "migrating")), compute.Return{Unforce: true, Runs: []string{"server a evacuation to other: migration 3 is migrating"}},
 		},
+		"one was under way before the step began": {
+			dead(nil, evacuation(1, "a", "done"), evacuation(2, "b", "accepted")),
+			compute.Return{Unforce: true, Runs: []string{
+				"server a has left for other, and nova-compute on h has to start and to clean up what is left of it there",
+				"server b evacuation to other: migration 2 is accepted",
+			}},
+		},
 		"all is cleaned up": {
-			dead(nil, evacuation(3, "a", "completed"), evacuation(4, "b", "failed"), evacuation(1, "c", "done"), migration(5, "d", "live-migration", "completed")),
+			dead(nil, evacuation(3, "a", "completed"), evacuation(4, "b", "failed"), evacuation(1, "c", "completed"), migration(5, "d", "live-migration", "completed")),
 			compute.Return{Unforce: true, Left: "servers that were evacuated off h stay where they are: a (on other)"},
 		},
 	} {
