@@ -3,13 +3,16 @@ package openstack_test
 import (
 	"context"
 	"errors"
+	"net/http"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"usher.sh/usher/api/v1alpha1"
 	"usher.sh/usher/internal/eviction"
+	"usher.sh/usher/internal/snapshot"
 	"usher.sh/usher/internal/system"
 	"usher.sh/usher/internal/system/openstack"
 	"usher.sh/usher/test/openstacksim"
@@ -137,7 +140,7 @@ func TestBadInput(t *testing.T) {
 func TestUnknownHost(t *testing.T) {
 	b := simulatedBench(t, openstacksim.New(2))
 	v := b.judge("compute-9")
-	if got := strings.Join(said(v), "\n"); !strings.HasPrefix(got, "HostUnknown: OpenStack has no compute host compute-9 in this region / set id in the policy's members") || needs(v) {
+	if got := strings.Join(said(v), "\n"); !strings.HasPrefix(got, "HostUnknown: OpenStack has no compute host compute-9 in this region / where it says no other thing to do: set id in the policy's members") || needs(v) {
 		t.Error(got)
 	}
 	if err := b.prepare("compute-9"); err == nil || errors.Is(err, system.ErrTerminal) || !strings.Contains(err.Error(), "has no compute host compute-9") {
@@ -264,5 +267,30 @@ func TestCertificateAuthority(t *testing.T) {
 	}
 	if _, err := openstack.Open(&v1alpha1.System{}, access); err == nil {
 		t.Error("a policy of another kind is opened")
+	}
+}
+
+// A host of which Nova or Neutron cannot list what it has keeps no other from being looked at, and says so itself.
+func TestAFaultOfOneHost(t *testing.T) {
+	for path, c := range map[string]struct{ role, want string }{
+		"/servers/detail": {"nova-compute", "HostUnknown: compute API at http://nova.sim:8774, listing servers: it answered 500"},
+		"/l3-routers":     {"neutron-l3-agent", "HostUnknown: network API at http://neutron.sim:9696, listing the routers of an agent: it answered 500"},
+		"/dhcp-networks":  {"neutron-l2-agent", "HostUnknown: it is not known what uses the network of compute-1: network API at http://neutron.sim:9696, listing the networks of an agent: it answered 500"},
+	} {
+		cloud := networkCloud()
+		cloud.ChangeHost("compute-1", func(h *openstacksim.Host) { h.Enabled = false })
+		cloud.Inject(openstacksim.Fault{Path: path, Times: 1, Status: http.StatusInternalServerError, Body: "{}"})
+		b := roleBench(t, cloud, c.role)
+		evidence, err := b.observe("compute-1")
+		if err != nil {
+			t.Fatalf("%s: %v", path, err)
+		}
+		v := eviction.Judge(eviction.Input{
+			Now: b.site.now(), Pod: b.pod("compute-1"), Evidence: evidence,
+			Policies: []eviction.Declared{{Key: snapshot.Key{Namespace: "cloud", Name: "nova"}, Policy: b.policy, Status: &v1alpha1.EvictionPolicyStatus{}}},
+		})
+		if !slices.ContainsFunc(said(v), func(words string) bool { return strings.HasPrefix(words, c.want) }) {
+			t.Errorf("%s: %s", path, said(v))
+		}
 	}
 }

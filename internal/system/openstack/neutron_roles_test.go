@@ -133,9 +133,9 @@ func TestNeutronBadInput(t *testing.T) {
 		},
 		"it fails": {
 			func(c *openstacksim.Cloud) {
-				c.Inject(openstacksim.Fault{Path: "/l3-routers", Status: 500, Body: "secret"})
+				c.Inject(openstacksim.Fault{Path: "/agents", Status: 500, Body: "secret"})
 			},
-			at + "listing the routers of an agent: it answered 500",
+			at + "listing agents: it answered 500",
 		},
 	} {
 		cloud := networkCloud()

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net/http"
 	"slices"
 
 	"usher.sh/usher/internal/eviction"
@@ -113,11 +114,10 @@ func (r *region) hostFacts(ctx context.Context, v *view, host string, wanted nee
 	}
 	var used users
 	if ask&needServers != 0 {
-		l, err := r.servers(ctx, v, host)
+		p, e, err := r.serverPlans(ctx, v, host)
 		if err != nil {
 			return nil, err
 		}
-		p, e := l.Plan(), l.Evacuate(0)
 		used.addServers(v, host, &p)
 		if wanted&needServers != 0 {
 			r.serverFacts(facts, &p, &e)
@@ -168,12 +168,31 @@ func (r *region) servers(ctx context.Context, v *view, host string) (*compute.Lo
 	return r.look(ctx, v.nova, host, all, closed)
 }
 
+// serverPlans are the plans of a host that has servers.
+func (r *region) serverPlans(ctx context.Context, v *view, host string) (p compute.Plan, e compute.Evacuation, err error) {
+	l, err := r.servers(ctx, v, host)
+	switch {
+	case ofOne(err):
+		return compute.Plan{Problem: err.Error()}, compute.Evacuation{}, nil
+	case err != nil:
+		return p, e, err
+	}
+	return l.Plan(), l.Evacuate(0), nil
+}
+
+// ofOne reports whether an error is about what was asked for, and about no other host: one server or router that cannot be read has Nova or Neutron answer with a
+// fault for its host. Who may not ask at all, and what does not answer, is about all.
+func ofOne(err error) bool {
+	status := statusOf(err)
+	return status >= http.StatusBadRequest && status != http.StatusUnauthorized && status != http.StatusForbidden
+}
+
 // agentPlan is the plan of a host's agent, as far as it is known without asking about other agents. That Neutron does not know the call is a problem of
 // this agent, and of no other.
 func (r *region) agentPlan(ctx context.Context, v *view, host string, kind network.Kind) (*network.Plan, error) {
 	l := r.agentLook(host, kind, v.agents)
 	err := l.things(ctx, v.neutron)
-	if errors.Is(err, errNoExtension) || errors.Is(err, errAgentGone) {
+	if errors.Is(err, errNoExtension) || errors.Is(err, errAgentGone) || ofOne(err) {
 		return &network.Plan{Problem: err.Error()}, nil
 	}
 	if err != nil {
