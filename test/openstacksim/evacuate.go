@@ -23,6 +23,13 @@ func (c *Cloud) evacuate(s *Server) (int, object) {
 	return http.StatusOK, object{}
 }
 
+// Evacuate has another account evacuate a server.
+func (c *Cloud) Evacuate(server string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.evacuate(c.server(server))
+}
+
 // rebuild goes on with an evacuation. Halfway the server looks as if nothing were done with it; once it is elsewhere, the migration is done.
 func (c *Cloud) rebuild(m *Migration, s *Server, tick time.Duration) {
 	if m.Destination == "" {

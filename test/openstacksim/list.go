@@ -105,7 +105,7 @@ func (c *Cloud) listMigrations(query url.Values, since time.Time) []object {
 	all := []object{}
 	is := func(key, value string) bool { return query.Get(key) == "" || query.Get(key) == value }
 	for _, m := range slices.Backward(c.migrations) {
-		if !is("host", m.Source) && !is("host", m.Destination) || !is("source_compute", m.Source) || !is("status", m.Status) || !is("migration_type", m.Kind) || m.Changed.Before(since) {
+		if !is("host", m.Source) && !is("host", m.Destination) || !is("source_compute", m.Source) || !is("status", m.Status) || !is("migration_type", m.Kind) || !is("instance_uuid", m.Server) || m.Changed.Before(since) {
 			continue
 		}
 		var destination, changed any

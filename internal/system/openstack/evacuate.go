@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/gophercloud/gophercloud/v2"
 
@@ -54,6 +55,7 @@ func (r *region) taken(h *compute.Hypervisor) error {
 
 // evacuateServers marks a dead host's service as down and returns the job, which the calls that bring it back go on with: servers are evacuated, each once.
 func (r *region) evacuateServers(ctx context.Context, step eviction.Preparation) (eviction.Job, error) {
+	began := time.Now()
 	n, l, err := r.lookAtDead(ctx, step.Member.ID)
 	if err != nil {
 		return eviction.Job{}, err
@@ -77,7 +79,32 @@ func (r *region) evacuateServers(ctx context.Context, step eviction.Preparation)
 	if err := r.taken(own(l)); err != nil {
 		return job, err
 	}
-	return job, r.send(ctx, n, e.Next)
+	return job, r.sendEach(ctx, n, l, e.Next, began)
+}
+
+// sendEach asks for one server after the other, each unless it was evacuated since the look: the requests before it take their time, and another client may have
+// asked meanwhile.
+func (r *region) sendEach(ctx context.Context, n *nova, l *compute.Look, next []compute.Call, began time.Time) error {
+	var newest int64
+	for i := range l.Migrations {
+		newest = max(newest, l.Migrations[i].ID)
+	}
+	for i := range next {
+		if late(ctx, began) {
+			return nil
+		}
+		now, err := n.listMigrations(ctx, url.Values{"instance_uuid": {next[i].Server}, "migration_type": {compute.KindEvacuation}})
+		if err != nil {
+			return err
+		}
+		if slices.ContainsFunc(now, func(m compute.Migration) bool { return m.Server == next[i].Server && m.ID > newest }) {
+			continue
+		}
+		if err := r.send(ctx, n, next[i:i+1]); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // lookAtDead looks at one host, as Nova has it that takes it for down.

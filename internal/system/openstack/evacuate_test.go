@@ -189,6 +189,32 @@ func (i interleaved) RoundTrip(r *http.Request) (*http.Response, error) {
 	return i.RoundTripper.RoundTrip(r)
 }
 
+// Each server is looked up before it is asked for: another client may have asked while those before it were.
+func TestNova5AnotherClientAsksMeanwhile(t *testing.T) {
+	l := newLoss(t, "active", "active", "active")
+	access := system.Access{Namespace: "cloud", Timeout: time.Minute, Loopback: true, Secrets: map[v1alpha1.SecretKey][]byte{cloudsKey: l.site.clouds()}}
+	asked := false
+	access.Transport = interleaved{l.cloud.Transport(), func(r *http.Request) {
+		if !asked && r.Method == http.MethodPost && strings.HasSuffix(r.URL.Path, "/action") {
+			asked = true
+			l.cloud.Evacuate("s2")
+		}
+	}}
+	opened, err := openstack.OpenAt(&v1alpha1.System{OpenStack: &v1alpha1.OpenStack{Clouds: cloudsKey}}, access, l.cloud.Now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.system = opened
+	for range 4 {
+		if err := l.evacuate(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if len(l.cloud.Migrations()) != 3 || len(l.cloud.Twice) > 0 || len(l.cloud.On("compute-1")) > 0 {
+		t.Errorf("%+v, twice %v", l.cloud.Migrations(), l.cloud.Twice)
+	}
+}
+
 // Two policies of different namespaces care for one host: each looks before the other has asked for anything. One of them evacuates, and the other says which.
 func TestTwoPoliciesCareForOneHost(t *testing.T) {
 	l := newLoss(t, "active", "active")
