@@ -150,8 +150,9 @@ type HTTPFence struct {
 	ProvenWithin metav1.Duration `json:"provenWithin,omitzero"`
 }
 
-// IronicFence has OpenStack Ironic power a machine off, which is proven by what Ironic says of its power. Secrets are those of the manager's own
-// namespace. A request whose answer is missing is sent again: a machine that is off stays so.
+// IronicFence has OpenStack Ironic power a machine off, which is proven by what Ironic says of its power after it has accepted the request: before
+// that it is what was read at some time. Secrets are those of the manager's own namespace. A request whose answer is missing is sent again: a machine
+// that is off stays so.
 type IronicFence struct {
 	// Clouds is a clouds.yaml, as OpenStack's own clients read it. It may not name files.
 	Clouds SecretKey `json:"clouds"`

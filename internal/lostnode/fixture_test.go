@@ -41,6 +41,8 @@ func httpFence(repeat v1alpha1.RepeatMode) v1alpha1.Fence {
 	return v1alpha1.Fence{HTTP: &v1alpha1.HTTPFence{Repeat: repeat, ProvenWithin: metav1.Duration{Duration: 10 * time.Minute}}}
 }
 
+var ironicFence = v1alpha1.Fence{Ironic: &v1alpha1.IronicFence{ProvenWithin: metav1.Duration{Duration: 10 * time.Minute}}}
+
 // silentLease was renewed last when the node was lost.
 func silentLease() Lease { return Lease{Known: true, Renewed: noon.Add(-11 * time.Minute)} }
 

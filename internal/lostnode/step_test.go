@@ -73,7 +73,6 @@ func left(pods, volumes []string) func(*Case) {
 
 func TestStep(t *testing.T) {
 	manual, never, idempotent := v1alpha1.Fence{Manual: &v1alpha1.ManualFence{}}, httpFence(v1alpha1.RepeatNever), httpFence(v1alpha1.RepeatIdempotent)
-	ironic := v1alpha1.Fence{Ironic: &v1alpha1.IronicFence{ProvenWithin: metav1.Duration{Duration: 10 * time.Minute}}}
 	foreign := corev1.Taint{Key: corev1.TaintNodeOutOfService, Value: "nodeshutdown", Effect: corev1.TaintEffectNoExecute}
 	usher, other := v1alpha1.TaintByUsher, v1alpha1.TaintByOther
 	for name, c := range map[string]struct {
@@ -103,9 +102,14 @@ func TestStep(t *testing.T) {
 		"cut off: observed":         {in: caseOf(never, called(v1alpha1.RequestUnknown, time.Minute)), step: v1alpha1.FenceCalling, do: DoObserve},
 		"cut off: not sent again":   {in: caseOf(never, called(v1alpha1.RequestUnknown, time.Minute), look(v1alpha1.PowerOn)), step: v1alpha1.FenceWaitingForProof, says: "repeat is Never"},
 		"cut off: sent again":       {in: caseOf(idempotent, called(v1alpha1.RequestUnknown, time.Minute), look(v1alpha1.PowerOn)), step: v1alpha1.FenceCalling, do: DoCall},
-		"Ironic, cut off":           {in: caseOf(ironic, called(v1alpha1.RequestUnknown, time.Minute), look(v1alpha1.PowerOn)), step: v1alpha1.FenceCalling, do: DoCall},
-		"Ironic, never off":         {in: caseOf(ironic, called(v1alpha1.RequestAccepted, time.Hour), look(v1alpha1.PowerOn)), step: v1alpha1.FenceWaitingForProof, says: "not proven off within 10m0s", stalled: true},
-		"Ironic, off":               {in: caseOf(ironic, look(v1alpha1.PowerOff)), step: v1alpha1.FenceTainting, do: DoDecide, proven: true},
+		"Ironic, cut off":           {in: caseOf(ironicFence, called(v1alpha1.RequestUnknown, time.Minute), look(v1alpha1.PowerOn)), step: v1alpha1.FenceCalling, do: DoCall},
+		"Ironic, never off":         {in: caseOf(ironicFence, called(v1alpha1.RequestAccepted, time.Hour), look(v1alpha1.PowerOn)), step: v1alpha1.FenceWaitingForProof, says: "not proven off within 10m0s", stalled: true},
+		"Ironic, off at some time":  {in: caseOf(ironicFence, look(v1alpha1.PowerOff)), step: v1alpha1.FenceCalling, do: DoCall},
+		"Ironic, off, zone silent":  {in: caseOf(ironicFence, look(v1alpha1.PowerOff), func(c *Case) { c.Others = []string{"n2"} }), step: v1alpha1.FenceWaitingForZone, stalled: true},
+		"Ironic, off, cut off":      {in: caseOf(ironicFence, called(v1alpha1.RequestUnknown, time.Minute), look(v1alpha1.PowerOff)), step: v1alpha1.FenceCalling, do: DoCall},
+		"Ironic, off, refused":      {in: caseOf(ironicFence, called(v1alpha1.RequestRefused, time.Second), look(v1alpha1.PowerOff)), step: v1alpha1.FenceWaitingForProof, says: "counts once the request is accepted"},
+		"Ironic, off, never taken":  {in: caseOf(ironicFence, called(v1alpha1.RequestRefused, time.Hour), look(v1alpha1.PowerOff)), step: v1alpha1.FenceWaitingForProof, says: "counts once the request is accepted", stalled: true},
+		"Ironic, off":               {in: caseOf(ironicFence, called(v1alpha1.RequestAccepted, 5*time.Second), look(v1alpha1.PowerOff)), step: v1alpha1.FenceTainting, do: DoDecide, proven: true},
 		"cut off: not at once":      {in: caseOf(idempotent, called(v1alpha1.RequestUnknown, time.Second), look(v1alpha1.PowerOn)), step: v1alpha1.FenceWaitingForProof, says: "not known"},
 		"refused: sent again":       {in: caseOf(never, called(v1alpha1.RequestRefused, time.Minute), look(v1alpha1.PowerOn)), step: v1alpha1.FenceCalling, do: DoCall},
 		"not sent: sent again":      {in: caseOf(never, called(v1alpha1.RequestNotSent, time.Minute), look(v1alpha1.PowerUnknown)), step: v1alpha1.FenceCalling, do: DoCall},

@@ -41,15 +41,17 @@ func (s *step) unproven() {
 type means struct {
 	idempotent bool // the request may be sent again where it may have been received
 	within     time.Duration
+	// repeats: what is observed is what was read last, however long ago. A request that is accepted has it read anew.
+	repeats bool
 }
 
 // meansOf returns false for a fence that waits for a person.
 func meansOf(fence *v1alpha1.Fence) (means, bool) {
 	switch {
 	case fence.HTTP != nil:
-		return means{fence.HTTP.Repeat == v1alpha1.RepeatIdempotent, fence.HTTP.ProvenWithin.Duration}, true
+		return means{idempotent: fence.HTTP.Repeat == v1alpha1.RepeatIdempotent, within: fence.HTTP.ProvenWithin.Duration}, true
 	case fence.Ironic != nil:
-		return means{true, fence.Ironic.ProvenWithin.Duration}, true
+		return means{idempotent: true, within: fence.Ironic.ProvenWithin.Duration, repeats: true}, true
 	}
 	return means{}, false
 }
@@ -115,13 +117,18 @@ func (s *step) byCall(fence means) {
 		s.next.Do = DoObserve
 	case s.Look == nil:
 		s.waitForProof(fence)
-	case s.Look.State == v1alpha1.PowerOff:
+	case s.Look.State == v1alpha1.PowerOff && s.current(fence):
 		s.prove("its fence: " + s.Look.Message)
 	case s.mayCall(fence):
 		s.call()
 	default:
 		s.waitForProof(fence)
 	}
+}
+
+// current reports whether what is observed was read after the node had fallen silent.
+func (s *step) current(fence means) bool {
+	return !fence.repeats || s.status.RequestResult == v1alpha1.RequestAccepted
 }
 
 // lookDue: whatever wakes the fence, the machine is not asked again at once, and once the bound has passed only now and then. A time in
@@ -187,6 +194,9 @@ func (s *step) waitForProof(fence means) {
 		return
 	}
 	text := "waiting for the proof that the machine is off; " + s.seen() + s.asked(fence)
+	if look := s.status.Observation; look != nil && look.State == v1alpha1.PowerOff && !s.current(fence) {
+		text += "; what was observed may have been read long ago, and counts once the request is accepted"
+	}
 	if late := s.late(fence); late != "" {
 		s.stall(v1alpha1.FenceWaitingForProof, late+": "+text+". Nothing with a disk goes anywhere before. If it is certainly off: usher fence "+
 			s.Fence.Spec.NodeName+" --confirm", lookLate)

@@ -36,7 +36,7 @@ func (m machine) refuses(choice string) string {
 	case !m.root:
 		return "a real OpenStack needs root: run the tests with sudo"
 	case len(m.lacks) > 0 && choice != "install":
-		return fmt.Sprintf("there is no OpenStack: set %s=install and its tests install Debian's packages (140 MB): %s", ChoiceEnv, strings.Join(m.lacks, " "))
+		return fmt.Sprintf("there is no OpenStack: set %s=install and its tests install Debian's packages (140 MB at most): %s", ChoiceEnv, strings.Join(m.lacks, " "))
 	}
 	return ""
 }
@@ -74,14 +74,15 @@ func named(release string) string {
 var (
 	//go:embed files/up.sh
 	upScript string
-	listed   = regexp.MustCompile(`(?m)^PKGS="(.*)"$`)
+	listed   = regexp.MustCompile(`(?m)^(PKGS\w*)="(.*)"$`)
 )
 
-// packages are those that up.sh installs.
-func packages() []string {
-	found := listed.FindStringSubmatch(upScript)
-	if found == nil {
-		return nil
+// packages are those of a list of up.sh, which it installs.
+func packages(list string) []string {
+	for _, found := range listed.FindAllStringSubmatch(upScript, -1) {
+		if found[1] == list {
+			return strings.Fields(found[2])
+		}
 	}
-	return strings.Fields(found[1])
+	return nil
 }

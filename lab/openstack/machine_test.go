@@ -48,8 +48,11 @@ func TestNamesOfSystems(t *testing.T) {
 
 // What Go knows of up.sh is what up.sh says.
 func TestWhatIsReadOutOfTheScript(t *testing.T) {
-	if got := packages(); len(got) != 7 || !slices.Contains(got, "python3-nova") {
+	if got := packages("PKGS"); len(got) != 7 || !slices.Contains(got, "python3-nova") {
 		t.Errorf("got packages %q, want seven, Nova's among them", got)
+	}
+	if got := packages("PKGS_IRONIC"); len(got) != 3 || !slices.Contains(got, "python3-ironic") {
+		t.Errorf("got packages %q, want three, Ironic's among them", got)
 	}
 	for _, want := range append(slices.Clone(ports), ImageID, "\n  "+CloudName+":\n") {
 		if !strings.Contains(upScript, want) {

@@ -1,4 +1,4 @@
-// Package openstack answers: how does a test get a real OpenStack? Nova, Neutron, Keystone and Placement of Debian's packages run on loopback;
+// Package openstack answers: how does a test get a real OpenStack? Nova, Neutron, Keystone, Placement and Ironic of Debian's packages run on loopback;
 // hypervisors, the network's data plane and Glance are stubs, as files/up.sh says. One control plane is started per test binary, on first use,
 // and ended with it. A machine has room for one, since its ports are fixed: the next test binary waits.
 package openstack
@@ -43,7 +43,7 @@ type Cloud struct {
 var files embed.FS
 
 // ports are those that up.sh has written into it.
-var ports = []string{"15000", "19292", "18778", "18774", "19696", "15673", "25673", "14369"}
+var ports = []string{"15000", "19292", "18778", "18774", "19696", "15673", "25673", "14369", "16385"}
 
 // neutronPaste is where python3-neutron has the configuration that up.sh copies.
 const neutronPaste = "/usr/lib/python3/dist-packages/neutron/tests/etc/api-paste.ini"
@@ -70,10 +70,23 @@ func Main(m *testing.M) {
 }
 
 // Start returns the control plane shared by the tests of this binary, started by the first call. The others start what has died of it. Where
-// the machine cannot run one the test is skipped, with what is missing.
+// the machine cannot run one the test is skipped, with what is missing. Ironic is not part of it.
 func Start(tb testing.TB) *Cloud {
 	tb.Helper()
-	m, err := look(packages())
+	return start(tb, "PKGS", up)
+}
+
+// StartIronic returns the control plane like Start, with Ironic, of whose machines there are none yet. Where Start was not called it has Keystone
+// beside it, and nothing else.
+func StartIronic(tb testing.TB) *Cloud {
+	tb.Helper()
+	return start(tb, "PKGS_IRONIC", "PART=ironic", up)
+}
+
+// start runs a command of up.sh, which needs the packages of a list there.
+func start(tb testing.TB, list string, command ...string) *Cloud {
+	tb.Helper()
+	m, err := look(packages(list))
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -85,9 +98,9 @@ func Start(tb testing.TB) *Cloud {
 	switch {
 	case shared.err != nil:
 	case shared.cloud == nil:
-		shared.cloud, shared.err = launch()
+		shared.cloud, shared.err = launch(command)
 	default:
-		err = shared.cloud.supervisor.run(up)
+		err = shared.cloud.supervisor.run(command...)
 	}
 	if err = errors.Join(shared.err, err); err != nil {
 		tb.Fatal(err)
@@ -106,8 +119,8 @@ const (
 	down = "./down.sh"
 )
 
-// launch starts a control plane without any state, and ends first what a supervisor that was killed has left.
-func launch() (*Cloud, error) {
+// launch starts a control plane without any state by a command of up.sh, and ends first what a supervisor that was killed has left.
+func launch(command []string) (*Cloud, error) {
 	cache, err := binaries.DefaultCache()
 	if err != nil {
 		return nil, err
@@ -127,14 +140,14 @@ func launch() (*Cloud, error) {
 	if c.supervisor, err = supervise(c.dir, lock, environment(c.dir)); err != nil {
 		return nil, err
 	}
-	if err := c.fresh(); err != nil {
+	if err := c.fresh(command); err != nil {
 		return nil, errors.Join(err, c.supervisor.end())
 	}
 	return c, nil
 }
 
-// fresh starts everything, once nothing is left of earlier.
-func (c *Cloud) fresh() error {
+// fresh runs a command of up.sh, once nothing is left of earlier.
+func (c *Cloud) fresh(command []string) error {
 	if err := c.supervisor.run(down, "-9"); err != nil {
 		return err
 	}
@@ -148,7 +161,7 @@ func (c *Cloud) fresh() error {
 	if err := seed(filepath.Join(run, "etc")); err != nil {
 		return fmt.Errorf("writing what OpenStack is configured with: %w", err)
 	}
-	if err := c.supervisor.run(up); err != nil {
+	if err := c.supervisor.run(command...); err != nil {
 		return err
 	}
 	text, err := os.ReadFile(filepath.Join(c.dir, "clouds.yaml")) // once: up.sh writes it anew whenever it runs

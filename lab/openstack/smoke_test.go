@@ -43,13 +43,16 @@ func check(t *testing.T, what string, err error) {
 	}
 }
 
-// start is Start of a test that takes minutes, most of them until the control plane is there.
-func start(t *testing.T) *Cloud {
+// begin starts a control plane for a test that is not short, mostly until it is there, and logs how long that took.
+func begin(t *testing.T, start func(testing.TB) *Cloud) *Cloud {
 	t.Helper()
 	if testing.Short() {
 		t.Skip("it takes minutes: make test-all runs it")
 	}
-	return Start(t)
+	began := time.Now()
+	c := start(t)
+	t.Logf("start: %.1f s", time.Since(began).Seconds())
+	return c
 }
 
 // until is Until for what takes seconds.
@@ -59,9 +62,7 @@ func until(t *testing.T, what string, done func() bool) {
 }
 
 func TestServersMove(t *testing.T) {
-	began := time.Now()
-	c := start(t)
-	t.Logf("start: %.1f s", time.Since(began).Seconds())
+	c := begin(t, Start)
 	x := connect(t, c)
 	until(t, "three hosts are up", func() bool { return x.up(t) == "compute-1 compute-2 compute-3" })
 	disk := 1
@@ -94,7 +95,7 @@ func TestServersMove(t *testing.T) {
 }
 
 func TestFaultsAreSeenAndUndone(t *testing.T) {
-	c := start(t)
+	c := begin(t, Start)
 	x := connect(t, c)
 	t.Run("a nova-compute", func(t *testing.T) {
 		c.KillCompute(t, "compute-2")

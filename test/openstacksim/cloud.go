@@ -51,6 +51,7 @@ type Cloud struct {
 	agents     []*Agent
 	deleted    []*Agent
 	things     []*Thing
+	machines   []*Machine
 	tokens     map[string]bool
 	made       int // tokens, agents and things
 	faults     []*Fault
@@ -221,6 +222,9 @@ func (c *Cloud) Advance(by time.Duration) {
 			c.step(m, running, tick)
 		}
 		c.stepNetwork(tick)
+		for _, m := range c.machines {
+			m.stepPower()
+		}
 	}
 }
 

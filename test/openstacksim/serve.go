@@ -25,6 +25,8 @@ func (c *Cloud) serve(r *http.Request, sent []byte) (status int, header http.Hea
 		status, said = c.nova(r, sent)
 	case r.URL.Host == "neutron.sim:9696":
 		status, said = c.neutron(r, sent)
+	case r.URL.Host == "ironic.sim:6385" && len(c.machines) > 0:
+		status, said = c.ironic(r, sent)
 	default:
 		status, said = http.StatusNotFound, fault("itemNotFound", "no such place")
 	}
@@ -61,19 +63,22 @@ func (c *Cloud) login(sent []byte, header http.Header) (int, object) {
 	token := fmt.Sprintf("token-%d", c.made)
 	c.tokens[token] = true
 	header.Set("X-Subject-Token", token)
-	var endpoints, networks []object
+	var endpoints, networks, machines []object
 	for _, region := range c.Regions {
 		for _, face := range []string{"public", "internal"} {
 			endpoints = append(endpoints, object{"interface": face, "region": region, "region_id": region, "url": "http://nova.sim:8774/v2.1"})
 			networks = append(networks, object{"interface": face, "region": region, "region_id": region, "url": "http://neutron.sim:9696"})
+			machines = append(machines, object{"interface": face, "region": region, "region_id": region, "url": "http://ironic.sim:6385"})
 		}
+	}
+	catalog := []object{{"type": "compute", "name": "nova", "endpoints": endpoints}, {"type": "network", "name": "neutron", "endpoints": networks}}
+	if len(c.machines) > 0 {
+		catalog = append(catalog, object{"type": "baremetal", "name": "ironic", "endpoints": machines})
 	}
 	return http.StatusCreated, object{"token": object{
 		"expires_at": c.now.Add(3600e9).Format("2006-01-02T15:04:05.000000Z"),
 		"user":       object{"id": User, "name": "usher", "domain": object{"id": "default", "name": "Default"}},
-		"catalog": []object{
-			{"type": "compute", "name": "nova", "endpoints": endpoints}, {"type": "network", "name": "neutron", "endpoints": networks},
-		},
+		"catalog":    catalog,
 	}}
 }
 

@@ -131,7 +131,7 @@ func (f *Fence) find(ctx context.Context, of system.Machine) (*gophercloud.Servi
 	if _, err := client.Get(ctx, client.ServiceURL("nodes", url.PathEscape(id)), &m, nil); err != nil {
 		err = f.failed(client, "asking for node "+text.Name(id), err)
 		if statusOf(err) == http.StatusNotFound {
-			err = fmt.Errorf("%w: have spec.fence.ironic.node give the name or the UUID that Ironic has for the machine (baremetal node list)", err)
+			err = fmt.Errorf("%w: have spec.fence.ironic.node give the name or the UUID that Ironic has for the machine (baremetal node list), unless the account may not see it", err)
 		}
 		return nil, nil, err
 	}
@@ -165,7 +165,8 @@ func hostname(name string) string {
 	}, name), "-")
 }
 
-// State implements system.Fence. Ironic repeats what it has read of a machine's power last: of one in maintenance it reads nothing any more.
+// State implements system.Fence. Ironic repeats what it has read of a machine's power last: of one in maintenance it reads nothing any more, and
+// where it could not carry out a request, that is beside the error.
 func (f *Fence) State(ctx context.Context, of system.Machine) (v1alpha1.PowerState, string) {
 	_, m, err := f.find(ctx, of)
 	if err != nil {
@@ -178,6 +179,8 @@ func (f *Fence) State(ctx context.Context, of system.Machine) (v1alpha1.PowerSta
 			"; mend that and take it out of maintenance (baremetal node maintenance unset)"
 	case m.Target != "":
 		return v1alpha1.PowerUnknown, said + text.Line(m.Power) + ", on its way to " + text.Line(m.Target)
+	case m.Power == powerOff && m.LastError != "":
+		return v1alpha1.PowerUnknown, said + powerOff + ", and not whether it was read since" + m.failure()
 	case m.Power == powerOff:
 		return v1alpha1.PowerOff, said + powerOff
 	case m.Power == powerOn:
