@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"regexp"
 	"strings"
 )
 
@@ -22,8 +23,6 @@ type Machine struct {
 	On bool
 	// Broken: what controls its power answers with errors. Mute: it does not answer, and the task goes on.
 	Broken, Mute bool
-	// Hidden: the account may not see it.
-	Hidden bool
 }
 
 // Enroll adds a machine whose power was not read yet, and returns its UUID.
@@ -77,6 +76,9 @@ func (m *Machine) stepPower() {
 	m.Target, m.Locked = "", ""
 }
 
+// logical are the names that machines may have.
+var logical = regexp.MustCompile(`^[a-zA-Z0-9-._~]+$`)
+
 // ironicFault has its message as JSON in a string.
 func ironicFault(status int, message string) (int, object) {
 	inner, _ := json.Marshal(object{"faultcode": "Client", "faultstring": message, "debuginfo": nil}) // strings
@@ -89,9 +91,11 @@ func (c *Cloud) ironic(r *http.Request, sent []byte) (int, object) {
 	id, power := strings.CutSuffix(rest, "/states/power")
 	m := c.machine(id)
 	switch {
-	case !nodes || r.Header.Get("X-OpenStack-Ironic-API-Version") != "1.5":
+	case !nodes || r.Header.Get("X-OpenStack-Ironic-API-Version") != "1.10":
 		return ironicFault(http.StatusNotFound, "The resource could not be found.")
-	case m == nil || m.Hidden:
+	case !logical.MatchString(id):
+		return ironicFault(http.StatusBadRequest, "Expected a logical name or UUID but received "+id+".")
+	case m == nil || c.Strange:
 		return ironicFault(http.StatusNotFound, "Node "+id+" could not be found.")
 	case !power && r.Method == http.MethodGet:
 		return http.StatusOK, m.said()

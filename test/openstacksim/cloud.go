@@ -39,6 +39,8 @@ type Cloud struct {
 	Quota string
 	// NoAdmin: the account may not list hypervisors. NoFilters: it may, and Nova leaves out in silence that it asks for one host.
 	NoAdmin, NoFilters bool
+	// Strange: the account's project has no machines of Ironic, and it may see no others.
+	Strange bool
 
 	// Twice are servers that were rebuilt although they ran elsewhere already.
 	Twice []string

@@ -24,8 +24,8 @@ type Fence struct {
 	node    *expression.Template
 }
 
-// ironicVersion is the first microversion in which nodes are found by their names.
-const ironicVersion = "1.5"
+// ironicVersion is the first microversion in which nodes are found by all names that they may have, with capitals and underscores too.
+const ironicVersion = "1.10"
 
 // defaultNode is the name that Ironic has for a machine where the policy says nothing.
 const defaultNode = "{{node.name}}"
@@ -233,7 +233,7 @@ func (f *Fence) failed(client *gophercloud.ServiceClient, doing string, err erro
 	err = f.session.sentence(err)
 	switch statusOf(err) {
 	case http.StatusForbidden:
-		err = fmt.Errorf("%w: the account needs the role admin of the system or its project, or baremetal:node:set_power_state", err)
+		err = fmt.Errorf("%w: the account needs the role member of the system or of the project that owns the machine, or baremetal:node:set_power_state", err)
 	case http.StatusNotAcceptable:
 		err = fmt.Errorf("%w: Ironic must speak microversion %s", err, ironicVersion)
 	}

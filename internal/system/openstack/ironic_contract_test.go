@@ -46,7 +46,7 @@ func TestIronicPowersAMachineOff(t *testing.T) {
 		plain, wired := r.enroll(t, "plain", false), r.enroll(t, "wired", true)
 		r.power(t, plain, "power on")
 		r.power(t, wired, "power on")
-		f := fenceOf(t, r, r.clouds())
+		f := fenceOf(t, r, r.clouds(), "")
 		for _, name := range []string{"plain", "wired"} {
 			expect(t, f, name, v1alpha1.PowerOn, "power on")
 			ask(t, f, name, v1alpha1.RequestAccepted, "")
@@ -65,7 +65,7 @@ func TestIronicPowersAMachineOff(t *testing.T) {
 func TestIronicHasNeverReadThePower(t *testing.T) {
 	onRacks(t, func(t *testing.T, r racks) {
 		r.enroll(t, "fresh", true)
-		f := fenceOf(t, r, r.clouds())
+		f := fenceOf(t, r, r.clouds(), "")
 		expect(t, f, "fresh", v1alpha1.PowerUnknown, "its power is not known")
 		ask(t, f, "fresh", v1alpha1.RequestAccepted, "")
 		untilPower(t, r, f, "fresh", v1alpha1.PowerOff, "power off")
@@ -78,7 +78,7 @@ func TestIronicRepeatsWhatItHasReadLast(t *testing.T) {
 		id := r.enroll(t, "stale", true)
 		r.power(t, id, "power off")
 		r.press(id, true)
-		f := fenceOf(t, r, r.clouds())
+		f := fenceOf(t, r, r.clouds(), "")
 		expect(t, f, "stale", v1alpha1.PowerOff, "power off")
 		ask(t, f, "stale", v1alpha1.RequestAccepted, "")
 		untilPower(t, r, f, "stale", v1alpha1.PowerOff, "power off")
@@ -95,7 +95,7 @@ func TestIronicCannotCarryOutARequest(t *testing.T) {
 		r.power(t, id, "power off")
 		r.press(id, true)
 		r.spoil(id)
-		f := fenceOf(t, r, r.clouds())
+		f := fenceOf(t, r, r.clouds(), "")
 		ask(t, f, "spoilt", v1alpha1.RequestAccepted, "")
 		untilPower(t, r, f, "spoilt", v1alpha1.PowerUnknown, "its last error: Failed to change power state to 'power off'")
 		if !r.runs(id) {
@@ -108,8 +108,8 @@ func TestIronicHasLockedAMachine(t *testing.T) {
 	onRacks(t, func(t *testing.T, r racks) {
 		id := r.enroll(t, "locked", true)
 		r.power(t, id, "power off")
-		r.mute(t, id)
-		f := fenceOf(t, r, r.clouds())
+		r.mute(t, id, true)
+		f := fenceOf(t, r, r.clouds(), "")
 		expect(t, f, "locked", v1alpha1.PowerUnknown, "on its way to power on")
 		ask(t, f, "locked", v1alpha1.RequestRefused, "is locked by host ironic, please retry")
 		r.loud(id)
@@ -122,12 +122,32 @@ func TestIronicHasLockedAMachine(t *testing.T) {
 	})
 }
 
+// What a conductor has locked for something else than its power shows what was read last, and a request is refused.
+func TestIronicHasReservedAMachine(t *testing.T) {
+	onRacks(t, func(t *testing.T, r racks) {
+		id := r.enroll(t, "reserved", true)
+		r.power(t, id, "power off")
+		r.press(id, true)
+		r.mute(t, id, false)
+		f := fenceOf(t, r, r.clouds(), "")
+		expect(t, f, "reserved", v1alpha1.PowerOff, "power off")
+		ask(t, f, "reserved", v1alpha1.RequestRefused, "is locked by host ironic, please retry")
+		r.loud(id)
+		r.settle(t, id)
+		ask(t, f, "reserved", v1alpha1.RequestAccepted, "")
+		untilPower(t, r, f, "reserved", v1alpha1.PowerOff, "power off")
+		if r.runs(id) {
+			t.Error("it runs")
+		}
+	})
+}
+
 func TestIronicOfAMachineInMaintenance(t *testing.T) {
 	onRacks(t, func(t *testing.T, r racks) {
 		id := r.enroll(t, "mended", false)
 		r.power(t, id, "power on")
 		r.maintain(t, id)
-		f := fenceOf(t, r, r.clouds())
+		f := fenceOf(t, r, r.clouds(), "")
 		expect(t, f, "mended", v1alpha1.PowerUnknown, "baremetal node maintenance unset")
 		ask(t, f, "mended", v1alpha1.RequestAccepted, "")
 		expect(t, f, "mended", v1alpha1.PowerUnknown, "baremetal node maintenance unset")
@@ -137,9 +157,10 @@ func TestIronicOfAMachineInMaintenance(t *testing.T) {
 func TestIronicOfTheWrongMachine(t *testing.T) {
 	onRacks(t, func(t *testing.T, r racks) {
 		id := r.enroll(t, "carrier", false)
-		f := fenceOf(t, r, r.clouds())
+		f := fenceOf(t, r, r.clouds(), "")
 		ask(t, f, "nowhere", v1alpha1.RequestNotSent, "baremetal node list")
 		expect(t, f, "nowhere", v1alpha1.PowerUnknown, "baremetal node list")
+		expect(t, fenceOf(t, r, r.clouds(), "{{node.providerID}}"), "carrier", v1alpha1.PowerUnknown, "Expected a logical name or UUID")
 		r.carry(t, id, "carrier.example.com")
 		ask(t, f, "carrier", v1alpha1.RequestAccepted, id)
 		untilPower(t, r, f, "carrier", v1alpha1.PowerOff, id)
@@ -152,8 +173,18 @@ func TestIronicWithWrongCredentials(t *testing.T) {
 	onRacks(t, func(t *testing.T, r racks) {
 		r.enroll(t, "any", false)
 		wrong := strings.NewReplacer("password: right", "password: wrong", "password: secret", "password: wrong").Replace(r.clouds())
-		f := fenceOf(t, r, wrong)
+		f := fenceOf(t, r, wrong, "")
 		expect(t, f, "any", v1alpha1.PowerUnknown, "refuses the credentials (401)")
 		ask(t, f, "any", v1alpha1.RequestNotSent, "refuses the credentials (401)")
+	})
+}
+
+// To an account that may not see a machine Ironic says that there is none.
+func TestIronicOfAnAccountThatSeesNoMachine(t *testing.T) {
+	onRacks(t, func(t *testing.T, r racks) {
+		r.enroll(t, "unseen", false)
+		f := fenceOf(t, r, r.stranger(t), "")
+		expect(t, f, "unseen", v1alpha1.PowerUnknown, "unless the account may not see it")
+		ask(t, f, "unseen", v1alpha1.RequestNotSent, "Node unseen could not be found")
 	})
 }

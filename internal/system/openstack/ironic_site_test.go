@@ -3,6 +3,7 @@ package openstack_test
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -34,11 +35,15 @@ type racks interface {
 	// press is the machine's button, of which nothing says a word to Ironic.
 	press(id string, on bool)
 	runs(id string) bool
-	// mute keeps the BMC from answering until it is loud, and begins to have the machine powered on.
-	mute(t *testing.T, id string)
+	// mute keeps the BMC from answering until it is loud, and begins to have the machine powered on, or looked at: a conductor has it locked until then.
+	mute(t *testing.T, id string, on bool)
 	loud(id string)
 	// spoil has the BMC answer with errors alone.
 	spoil(id string)
+	// stranger is the clouds.yaml of an account of a project that has no machines.
+	stranger(t *testing.T) string
+	// settle waits until no conductor has a machine locked.
+	settle(t *testing.T, id string)
 	// pass lets a moment go by.
 	pass(ctx context.Context)
 }
@@ -52,10 +57,10 @@ func onRacks(t *testing.T, test func(*testing.T, racks)) {
 	}
 }
 
-// fenceOf is a policy's fence at racks, with a clouds.yaml.
-func fenceOf(t *testing.T, r racks, file string) *usher.Fence {
+// fenceOf is a policy's fence at racks, with a clouds.yaml and the template of a machine's name.
+func fenceOf(t *testing.T, r racks, file, node string) *usher.Fence {
 	t.Helper()
-	spec := &v1alpha1.IronicFence{Clouds: v1alpha1.SecretKey{Name: "ironic", Key: "clouds.yaml"}}
+	spec := &v1alpha1.IronicFence{Clouds: v1alpha1.SecretKey{Name: "ironic", Key: "clouds.yaml"}, Node: node}
 	f, err := usher.NewFence(spec, system.Access{
 		Timeout: 10 * time.Second, Loopback: true, Transport: r.transport(), Secrets: map[v1alpha1.SecretKey][]byte{spec.Clouds: []byte(file)},
 	})
@@ -71,6 +76,13 @@ type simulatedRacks struct{ *openstacksim.Cloud }
 func (s simulatedRacks) clouds() string               { return openstacksim.CloudsYAML }
 func (s simulatedRacks) transport() http.RoundTripper { return s.Transport() }
 func (s simulatedRacks) pass(context.Context)         { s.Advance(time.Second) }
+
+func (s simulatedRacks) stranger(*testing.T) string {
+	s.Strange = true
+	return openstacksim.CloudsYAML
+}
+
+func (s simulatedRacks) settle(*testing.T, string) { s.Advance(time.Second) }
 
 func (s simulatedRacks) enroll(_ *testing.T, name string, _ bool) string { return s.Enroll(name) }
 
@@ -93,12 +105,20 @@ func (s simulatedRacks) press(id string, on bool) {
 
 func (s simulatedRacks) runs(id string) bool { return s.Machine(id).On }
 
-func (s simulatedRacks) mute(_ *testing.T, id string) {
-	s.ChangeMachine(id, func(m *openstacksim.Machine) { m.Mute, m.Locked, m.Target = true, "ironic", "power on" })
+func (s simulatedRacks) mute(_ *testing.T, id string, on bool) {
+	s.ChangeMachine(id, func(m *openstacksim.Machine) {
+		if m.Mute, m.Locked = true, "ironic"; on {
+			m.Target = "power on"
+		}
+	})
 }
 
 func (s simulatedRacks) loud(id string) {
-	s.ChangeMachine(id, func(m *openstacksim.Machine) { m.Mute = false })
+	s.ChangeMachine(id, func(m *openstacksim.Machine) {
+		if m.Mute = false; m.Target == "" {
+			m.Locked = ""
+		}
+	})
 }
 
 func (s simulatedRacks) spoil(id string) {
@@ -175,6 +195,32 @@ func (r *realRacks) enroll(t *testing.T, name string, wired bool) string {
 	return made.UUID
 }
 
+func (r *realRacks) stranger(t *testing.T) string {
+	t.Helper()
+	identity, err := openstack.NewIdentityV3(r.client.ProviderClient, gophercloud.EndpointOpts{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	admin := &realRacks{client: identity}
+	var project struct{ Project struct{ ID string } }
+	var user struct{ User struct{ ID string } }
+	var roles struct{ Roles []struct{ ID string } }
+	const name = "usher-stranger"
+	admin.call(t, http.MethodPost, "projects", map[string]any{"project": map[string]any{"name": name}}, &project)
+	t.Cleanup(func() {
+		_, _ = identity.Delete(context.Background(), identity.ServiceURL("projects", project.Project.ID), nil)
+	})
+	admin.call(t, http.MethodPost, "users", map[string]any{"user": map[string]any{"name": name, "password": name}}, &user)
+	t.Cleanup(func() { _, _ = identity.Delete(context.Background(), identity.ServiceURL("users", user.User.ID), nil) })
+	admin.call(t, http.MethodGet, "roles?name=member", nil, &roles)
+	admin.call(t, http.MethodPut, "projects/"+project.Project.ID+"/users/"+user.User.ID+"/roles/"+roles.Roles[0].ID, nil, nil)
+	options, _, err := usher.Account([]byte(r.file))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return fmt.Sprintf("clouds: {c: {auth: {auth_url: %q, user_id: %q, password: %q, project_id: %q}}}", options.IdentityEndpoint, user.User.ID, name, project.Project.ID)
+}
+
 // settle waits until no conductor has a task for a machine, also when the test's context has ended.
 func (r *realRacks) settle(t *testing.T, id string) {
 	t.Helper()
@@ -216,10 +262,14 @@ func (r *realRacks) runs(id string) (on bool) {
 	return on
 }
 
-func (r *realRacks) mute(t *testing.T, id string) {
+func (r *realRacks) mute(t *testing.T, id string, on bool) {
 	t.Helper()
 	r.bmcs[id].set(func(b *bmc) { b.silence = make(chan struct{}) })
-	r.call(t, http.MethodPut, "nodes/"+id+"/states/power", map[string]any{"target": "power on"}, nil)
+	if on {
+		r.call(t, http.MethodPut, "nodes/"+id+"/states/power", map[string]any{"target": "power on"}, nil)
+		return
+	}
+	r.call(t, http.MethodPut, "nodes/"+id+"/states/provision", map[string]any{"target": "manage"}, nil)
 }
 
 func (r *realRacks) loud(id string) {
@@ -279,7 +329,7 @@ func (b *bmc) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusNoContent)
 	case path == system:
 		_ = json.NewEncoder(w).Encode(map[string]any{
-			"@odata.id": system, "Id": "1", "Name": "s", "PowerState": map[bool]string{true: "On", false: "Off"}[b.on],
+			"@odata.id": system, "Id": "1", "Name": "s", "PowerState": map[bool]string{true: "On", false: "Off"}[b.on], "Boot": map[string]any{},
 			"Actions": map[string]any{"#ComputerSystem.Reset": map[string]any{"target": reset, "ResetType@Redfish.AllowableValues": []string{"On", "ForceOff"}}},
 		})
 	default:

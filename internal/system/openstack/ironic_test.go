@@ -73,7 +73,6 @@ func TestIronicState(t *testing.T) {
 		"off in maintenance":       {func(m *machine) { m.Power, m.Maintenance = "power off", true }, v1alpha1.PowerUnknown, "baremetal node maintenance unset"},
 		"its node is an instance":  {func(m *machine) { m.Power, m.Instance = "power off", "N1" }, v1alpha1.PowerOff, ""},
 		"another node's machine":   {func(m *machine) { m.Power, m.Instance = "power off", "n2" }, v1alpha1.PowerUnknown, "carries the instance"},
-		"it may not be seen":       {func(m *machine) { m.Hidden = true }, v1alpha1.PowerUnknown, "may not see it"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			cloud := newBare()
