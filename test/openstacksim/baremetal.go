@@ -21,6 +21,8 @@ type Machine struct {
 	Locked string
 	// On: it runs.
 	On bool
+	// Ending: it is powering off, which Ironic takes for off.
+	Ending bool
 	// Broken: what controls its power answers with errors. Mute: it does not answer, and the task goes on.
 	Broken, Mute bool
 }
@@ -70,6 +72,8 @@ func (m *Machine) stepPower() {
 		return
 	case m.Broken:
 		m.LastError = "Failed to change power state to '" + m.Target + "': HTTP GET answered 404"
+	case m.Ending && m.Target == powerOff:
+		m.Power = powerOff
 	default:
 		m.Power, m.On = m.Target, m.Target == powerOn
 	}
@@ -89,12 +93,15 @@ func ironicFault(status int, message string) (int, object) {
 func (c *Cloud) ironic(r *http.Request, sent []byte) (int, object) {
 	rest, nodes := strings.CutPrefix(r.URL.Path, "/v1/nodes/")
 	id, power := strings.CutSuffix(rest, "/states/power")
+	first, _, _ := strings.Cut(id, "/")
 	m := c.machine(id)
 	switch {
 	case !nodes || r.Header.Get("X-OpenStack-Ironic-API-Version") != "1.10":
 		return ironicFault(http.StatusNotFound, "The resource could not be found.")
+	case strings.Contains(id, "/") && !logical.MatchString(first):
+		return http.StatusBadRequest, object{"error_message": `{"code": 400, "title": "Bad Request", "description": "Expected UUID or name for node: ` + first + `"}`}
 	case !logical.MatchString(id):
-		return ironicFault(http.StatusBadRequest, "Expected a logical name or UUID but received "+id+".")
+		return ironicFault(http.StatusBadRequest, "Expected UUID or name for node_ident: "+id)
 	case m == nil || c.Strange:
 		return ironicFault(http.StatusNotFound, "Node "+id+" could not be found.")
 	case !power && r.Method == http.MethodGet:

@@ -104,6 +104,20 @@ func TestIronicCannotCarryOutARequest(t *testing.T) {
 	})
 }
 
+// Of a machine that is powering off, by its BMC, Ironic says that it is off, and turns nothing off. docs/lost-nodes.md says so: no client of Ironic can tell.
+func TestIronicTakesPoweringOffForOff(t *testing.T) {
+	onRacks(t, func(t *testing.T, r racks) {
+		id := r.enroll(t, "ending", true)
+		r.end(id)
+		f := fenceOf(t, r, r.clouds(), "")
+		ask(t, f, "ending", v1alpha1.RequestAccepted, "")
+		untilPower(t, r, f, "ending", v1alpha1.PowerOff, "power off")
+		if !r.runs(id) {
+			t.Error("it is off: take the sentence on PoweringOff out of docs/lost-nodes.md")
+		}
+	})
+}
+
 func TestIronicHasLockedAMachine(t *testing.T) {
 	onRacks(t, func(t *testing.T, r racks) {
 		id := r.enroll(t, "locked", true)
@@ -160,7 +174,8 @@ func TestIronicOfTheWrongMachine(t *testing.T) {
 		f := fenceOf(t, r, r.clouds(), "")
 		ask(t, f, "nowhere", v1alpha1.RequestNotSent, "baremetal node list")
 		expect(t, f, "nowhere", v1alpha1.PowerUnknown, "baremetal node list")
-		expect(t, fenceOf(t, r, r.clouds(), "{{node.providerID}}"), "carrier", v1alpha1.PowerUnknown, "Expected a logical name or UUID")
+		expect(t, fenceOf(t, r, r.clouds(), "{{node.providerID}}"), "carrier", v1alpha1.PowerUnknown, "Expected UUID or name for node: openstack:")
+		expect(t, fenceOf(t, r, r.clouds(), "rack:1"), "carrier", v1alpha1.PowerUnknown, "Expected UUID or name for node_ident: rack:1")
 		r.carry(t, id, "carrier.example.com")
 		ask(t, f, "carrier", v1alpha1.RequestAccepted, id)
 		untilPower(t, r, f, "carrier", v1alpha1.PowerOff, id)

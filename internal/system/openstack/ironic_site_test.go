@@ -38,6 +38,8 @@ type racks interface {
 	// mute keeps the BMC from answering until it is loud, and begins to have the machine powered on, or looked at: a conductor has it locked until then.
 	mute(t *testing.T, id string, on bool)
 	loud(id string)
+	// end has the BMC say that the machine, which runs, is powering off.
+	end(id string)
 	// spoil has the BMC answer with errors alone.
 	spoil(id string)
 	// stranger is the clouds.yaml of an account of a project that has no machines.
@@ -119,6 +121,10 @@ func (s simulatedRacks) loud(id string) {
 			m.Locked = ""
 		}
 	})
+}
+
+func (s simulatedRacks) end(id string) {
+	s.ChangeMachine(id, func(m *openstacksim.Machine) { m.On, m.Ending = true, true })
 }
 
 func (s simulatedRacks) spoil(id string) {
@@ -255,6 +261,7 @@ func (r *realRacks) carry(t *testing.T, id, name string) {
 }
 
 func (r *realRacks) press(id string, on bool) { r.bmcs[id].set(func(b *bmc) { b.on = on }) }
+func (r *realRacks) end(id string)            { r.bmcs[id].set(func(b *bmc) { b.on, b.ending = true, true }) }
 func (r *realRacks) spoil(id string)          { r.bmcs[id].set(func(b *bmc) { b.broken = true }) }
 
 func (r *realRacks) runs(id string) (on bool) {
@@ -289,6 +296,7 @@ type bmc struct {
 	mu      sync.Mutex
 	on      bool
 	broken  bool
+	ending  bool
 	silence chan struct{} // it answers when that is closed; nil: at once
 }
 
@@ -314,6 +322,10 @@ func (b *bmc) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	state := map[bool]string{true: "On", false: "Off"}[b.on]
+	if b.ending {
+		state = "PoweringOff"
+	}
 	const system = "/redfish/v1/Systems/1"
 	const reset = system + "/Actions/ComputerSystem.Reset"
 	w.Header().Set("Content-Type", "application/json")
@@ -329,7 +341,7 @@ func (b *bmc) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusNoContent)
 	case path == system:
 		_ = json.NewEncoder(w).Encode(map[string]any{
-			"@odata.id": system, "Id": "1", "Name": "s", "PowerState": map[bool]string{true: "On", false: "Off"}[b.on], "Boot": map[string]any{},
+			"@odata.id": system, "Id": "1", "Name": "s", "PowerState": state, "Boot": map[string]any{},
 			"Actions": map[string]any{"#ComputerSystem.Reset": map[string]any{"target": reset, "ResetType@Redfish.AllowableValues": []string{"On", "ForceOff"}}},
 		})
 	default:

@@ -119,7 +119,10 @@ func TestIronicOff(t *testing.T) {
 		"locked": {
 			func(c *cloud) { c.ChangeMachine("n1", func(m *openstacksim.Machine) { m.Locked = "c1" }) }, v1alpha1.RequestRefused, "is locked by host c1", false,
 		},
-		"forbidden":       {put(openstacksim.Fault{Status: http.StatusForbidden}), v1alpha1.RequestRefused, "baremetal:node:set_power_state", false},
+		"forbidden": {put(openstacksim.Fault{Status: http.StatusForbidden}), v1alpha1.RequestRefused, "baremetal:node:set_power_state", false},
+		"it is too old": {fault(openstacksim.Fault{
+			Method: http.MethodGet, Status: http.StatusNotAcceptable, Body: `{"error_message": "{\"code\": 406, \"title\": \"Not Acceptable\", \"description\": \"Version 1.10 was requested.\"}"}`,
+		}), v1alpha1.RequestNotSent, "Version 1.10 was requested (406): Ironic must speak microversion 1.10", false},
 		"an error":        {put(openstacksim.Fault{Status: http.StatusInternalServerError}), v1alpha1.RequestUnknown, "500", false},
 		"no conductor":    {put(openstacksim.Fault{Status: http.StatusServiceUnavailable}), v1alpha1.RequestUnknown, "503", false},
 		"cut off":         {put(openstacksim.Fault{Lost: true}), v1alpha1.RequestUnknown, "", true},

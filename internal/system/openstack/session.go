@@ -234,7 +234,7 @@ func isSyntax(err error) bool {
 }
 
 // message is what an error of OpenStack says: {"NAME": {"message": "…"}}, or of Ironic: {"error_message": {"faultstring": "…"}}, where the inner one
-// may be in a string.
+// may be in a string, and has a description in place of a faultstring where the request came to none of its functions.
 func message(body []byte) string {
 	var named map[string]json.RawMessage
 	if json.Unmarshal(body, &named) != nil {
@@ -244,14 +244,15 @@ func message(body []byte) string {
 		var fault struct {
 			Message string `json:"message"`
 			Fault   string `json:"faultstring"`
+			Routing string `json:"description"`
 		}
 		var inner string
 		if json.Unmarshal(raw, &inner) == nil {
 			raw = json.RawMessage(inner)
 		}
-		if json.Unmarshal(raw, &fault) == nil && fault.Message+fault.Fault != "" {
+		if json.Unmarshal(raw, &fault) == nil && fault.Message+fault.Fault+fault.Routing != "" {
 			const most = 200
-			return strings.TrimSuffix(text.Cut(text.Line(cmp.Or(fault.Message, fault.Fault)), most), ".")
+			return strings.TrimSuffix(text.Cut(text.Line(cmp.Or(fault.Message, fault.Fault, fault.Routing)), most), ".")
 		}
 	}
 	return ""
