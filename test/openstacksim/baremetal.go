@@ -98,10 +98,8 @@ func (c *Cloud) ironic(r *http.Request, sent []byte) (int, object) {
 	switch {
 	case !nodes || r.Header.Get("X-OpenStack-Ironic-API-Version") != "1.10":
 		return ironicFault(http.StatusNotFound, "The resource could not be found.")
-	case strings.Contains(id, "/") && !logical.MatchString(first):
+	case !logical.MatchString(first):
 		return http.StatusBadRequest, object{"error_message": `{"code": 400, "title": "Bad Request", "description": "Expected UUID or name for node: ` + first + `"}`}
-	case !logical.MatchString(id):
-		return ironicFault(http.StatusBadRequest, "Expected UUID or name for node_ident: "+id)
 	case m == nil || c.Strange:
 		return ironicFault(http.StatusNotFound, "Node "+id+" could not be found.")
 	case !power && r.Method == http.MethodGet:

@@ -175,7 +175,7 @@ func TestIronicOfTheWrongMachine(t *testing.T) {
 		ask(t, f, "nowhere", v1alpha1.RequestNotSent, "baremetal node list")
 		expect(t, f, "nowhere", v1alpha1.PowerUnknown, "baremetal node list")
 		expect(t, fenceOf(t, r, r.clouds(), "{{node.providerID}}"), "carrier", v1alpha1.PowerUnknown, "Expected UUID or name for node: openstack:")
-		expect(t, fenceOf(t, r, r.clouds(), "rack:1"), "carrier", v1alpha1.PowerUnknown, "Expected UUID or name for node_ident: rack:1")
+		expect(t, fenceOf(t, r, r.clouds(), "rack:1"), "carrier", v1alpha1.PowerUnknown, "Expected UUID or name for node: rack:1")
 		r.carry(t, id, "carrier.example.com")
 		ask(t, f, "carrier", v1alpha1.RequestAccepted, id)
 		untilPower(t, r, f, "carrier", v1alpha1.PowerOff, id)
