@@ -71,6 +71,8 @@ func (r *StepResult) Evicts() bool {
 const (
 	// askAgain is how long after a call for a step the system is asked again.
 	askAgain = 10 * time.Second
+	// askSoon is the same for one that has more to do at once.
+	askSoon = time.Second
 	// askRefused is the same for a system that has said that asking again will not help.
 	askRefused = 5 * time.Minute
 	// leastGrace is what a pod gets whose spec gives it no time: so that its object stays until its process was seen to end.
@@ -282,7 +284,7 @@ func (in *ResponderInput) begin(j *judgement, step Preparation) (actions []Actio
 // a process that ends before cannot tell the step's own job from another client's, and leaves it alone. ReconcileStatus learns it too, of a
 // member that leaves before the responder looks again.
 func learn(entry *v1alpha1.PreparationStatus, reply Reply) bool {
-	if reply.Undo || reply.Job.ID == "" || reply.Job == jobOf(entry) {
+	if reply.Undo || reply.Job.ID == "" || reply.Job.same(jobOf(entry)) {
 		return false
 	}
 	entry.Job, entry.JobOrigin = reply.Job.ID, v1alpha1.JobBegun

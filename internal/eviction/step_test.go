@@ -80,15 +80,36 @@ func TestStep(t *testing.T) {
 		"a step was asked for just now":      {given: drain(v1alpha1.PreparationBegun, 9*time.Second), want: []ActionKind{Respond}, next: time.Second, tells: "Drain was begun"},
 		"a step is asked for again":          {given: drain(v1alpha1.PreparationBegun, 10*time.Second), want: []ActionKind{Respond, Begin, Prepare}, next: lookAgain},
 		"a step was asked for in the future": {given: drain(v1alpha1.PreparationBegun, -time.Hour), want: []ActionKind{Respond, Begin, Prepare}, next: lookAgain},
-		"a step failed":                      {given: also(drain(v1alpha1.PreparationBegun, 9*time.Second), reply(Reply{Error: "503"}, 9*time.Second)), want: []ActionKind{Respond}, next: time.Second, tells: "the system's last answer: 503"},
-		"a step was refused":                 {given: also(drain(v1alpha1.PreparationBegun, time.Minute), reply(Reply{Terminal: true}, time.Minute)), want: []ActionKind{Respond}, next: lookAgain},
-		"another call was refused":           {given: also(drain(v1alpha1.PreparationBegun, time.Minute), reply(Reply{Terminal: true}, 2*time.Minute)), want: []ActionKind{Respond, Begin, Prepare}, next: lookAgain},
-		"it is taken back first":             {given: drain(v1alpha1.PreparationUndoing, time.Minute), want: []ActionKind{Respond}, next: lookAgain, tells: "being taken back"},
-		"it cannot be taken back":            {given: also(drain(v1alpha1.PreparationUndoing, time.Minute), reply(Reply{Undo: true, Terminal: true}, time.Minute)), want: []ActionKind{Respond, Begin, Prepare}, next: lookAgain},
-		"stale evidence begins nothing":      {given: func(in *ResponderInput) { in.Evidence.Members["m-s0"]["drained"] = false; in.Evidence.Epoch = 0 }, want: []ActionKind{Respond}, next: 5 * time.Second},
-		"never":                              {given: func(in *ResponderInput) { in.Pod = toyPod("x0", "single") }, want: []ActionKind{Respond}, next: heartbeat, tells: "may never leave"},
-		"a static pod":                       {given: func(in *ResponderInput) { in.Pod.Mirror = true }, want: []ActionKind{Respond}, next: heartbeat, tells: "Never: pod shop/s0"},
-		"suspended":                          {given: func(in *ResponderInput) { in.Policies[0].Policy.suspended = true }, want: []ActionKind{Respond}, next: time.Minute, tells: "suspended"},
+		"a step has more to do": {
+			given: also(drain(v1alpha1.PreparationBegun, time.Second), reply(Reply{Job: Job{Progress: ProgressSoon}}, time.Second)),
+			want:  []ActionKind{Respond, Begin, Prepare}, next: lookAgain,
+		},
+		"a step has more to do, asked for at this moment": {
+			given: also(drain(v1alpha1.PreparationBegun, 0), reply(Reply{Job: Job{Progress: ProgressSoon}}, 0)), want: []ActionKind{Respond}, next: askSoon,
+		},
+		"a step had more to do, by another call": {
+			given: also(drain(v1alpha1.PreparationBegun, time.Second), reply(Reply{Job: Job{Progress: ProgressSoon}}, time.Minute)), want: []ActionKind{Respond}, next: 9 * time.Second,
+		},
+		"a step whose job is written down has more to do": {
+			given: also(drain(v1alpha1.PreparationBegun, 0), reply(Reply{Job: Job{ID: "7", Progress: ProgressSoon}}, 0), func(in *ResponderInput) {
+				p := &in.Policies[0].Status.Preparations[0]
+				p.Job, p.JobOrigin = "7", v1alpha1.JobBegun
+			}),
+			want: []ActionKind{Respond}, next: askSoon,
+		},
+		"a step has more to do, and failed": {
+			given: also(drain(v1alpha1.PreparationBegun, time.Second), reply(Reply{Job: Job{Progress: ProgressSoon}, Error: "503"}, time.Second)),
+			want:  []ActionKind{Respond}, next: 9 * time.Second,
+		},
+		"a step failed":                 {given: also(drain(v1alpha1.PreparationBegun, 9*time.Second), reply(Reply{Error: "503"}, 9*time.Second)), want: []ActionKind{Respond}, next: time.Second, tells: "the system's last answer: 503"},
+		"a step was refused":            {given: also(drain(v1alpha1.PreparationBegun, time.Minute), reply(Reply{Terminal: true}, time.Minute)), want: []ActionKind{Respond}, next: lookAgain},
+		"another call was refused":      {given: also(drain(v1alpha1.PreparationBegun, time.Minute), reply(Reply{Terminal: true}, 2*time.Minute)), want: []ActionKind{Respond, Begin, Prepare}, next: lookAgain},
+		"it is taken back first":        {given: drain(v1alpha1.PreparationUndoing, time.Minute), want: []ActionKind{Respond}, next: lookAgain, tells: "being taken back"},
+		"it cannot be taken back":       {given: also(drain(v1alpha1.PreparationUndoing, time.Minute), reply(Reply{Undo: true, Terminal: true}, time.Minute)), want: []ActionKind{Respond, Begin, Prepare}, next: lookAgain},
+		"stale evidence begins nothing": {given: func(in *ResponderInput) { in.Evidence.Members["m-s0"]["drained"] = false; in.Evidence.Epoch = 0 }, want: []ActionKind{Respond}, next: 5 * time.Second},
+		"never":                         {given: func(in *ResponderInput) { in.Pod = toyPod("x0", "single") }, want: []ActionKind{Respond}, next: heartbeat, tells: "may never leave"},
+		"a static pod":                  {given: func(in *ResponderInput) { in.Pod.Mirror = true }, want: []ActionKind{Respond}, next: heartbeat, tells: "Never: pod shop/s0"},
+		"suspended":                     {given: func(in *ResponderInput) { in.Policies[0].Policy.suspended = true }, want: []ActionKind{Respond}, next: time.Minute, tells: "suspended"},
 		"suspended, broken glass": {given: func(in *ResponderInput) {
 			in.Policies[0].Policy.suspended = true
 			in.Pod.Annotations = map[string]string{v1alpha1.BreakGlassAnnotation: "fire"}

@@ -180,6 +180,8 @@ func wait(entry *v1alpha1.PreparationStatus, reply Reply) time.Duration {
 		return askRefused
 	case reply.Error != "" && reply.Error == entry.Message:
 		return max(askAgain, min(reply.Retry, askRefused))
+	case reply.Error == "" && reply.Job.Progress == ProgressSoon:
+		return askSoon
 	}
 	return askAgain
 }

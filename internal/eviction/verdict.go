@@ -111,7 +111,23 @@ type Job struct {
 	// Found: it was under way when the step was asked for, and no answer had its ID. Another client has begun it, or an
 	// earlier call did whose answer was lost: a system says no more of it.
 	Found bool
+	// Progress says when the next call is of use. It is written down nowhere.
+	Progress Progress
 }
+
+// Progress is how far a call has brought a step.
+type Progress string
+
+// The values of Progress; "": another call is of use after a while.
+const (
+	// ProgressSoon: the call has done something, and the next one has more to do at once.
+	ProgressSoon Progress = "Soon"
+	// ProgressDone: the call has found nothing left to do. What was observed before it is out of date.
+	ProgressDone Progress = "Done"
+)
+
+// same reports whether two are the same job, however far it is.
+func (j Job) same(other Job) bool { return j.ID == other.ID && j.Found == other.Found }
 
 // Own reports whether a job was begun for the step: only the answer to the call that begins it proves that.
 func (j Job) Own() bool { return j.ID != "" && !j.Found }

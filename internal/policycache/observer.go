@@ -121,7 +121,7 @@ func (k *Observer) Known(source *Source) *eviction.Evidence {
 	return e.last
 }
 
-// Prepare asks the source's system for a step.
+// Prepare asks the source's system for a step. What it has said before decides nothing any more, once there is nothing left to do.
 func (k *Observer) Prepare(ctx context.Context, source *Source, step eviction.Preparation) (eviction.Job, error) {
 	ctx, end := k.call(ctx, source)
 	defer end()
@@ -129,7 +129,11 @@ func (k *Observer) Prepare(ctx context.Context, source *Source, step eviction.Pr
 	if err != nil {
 		return eviction.Job{}, err
 	}
-	return open.Prepare(ctx, step)
+	job, err := open.Prepare(ctx, step)
+	if err == nil && job.Progress == eviction.ProgressDone {
+		k.Outdate(source.UID)
+	}
+	return job, err
 }
 
 // Undo asks the source's system to take a step back.

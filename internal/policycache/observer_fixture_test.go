@@ -38,6 +38,7 @@ type fakeSystem struct {
 	fails   error
 	fault   bool
 	bytes   int64 // that a call other than Observe takes
+	job     eviction.Job
 
 	mu      sync.Mutex
 	asked   int
@@ -81,7 +82,7 @@ func (s *fakeSystem) Observe(ctx context.Context, _ []system.Member) (*eviction.
 }
 
 func (s *fakeSystem) Prepare(ctx context.Context, _ eviction.Preparation) (eviction.Job, error) {
-	return eviction.Job{}, cmp.Or(system.Take(ctx, s.bytes), s.fails)
+	return s.job, cmp.Or(system.Take(ctx, s.bytes), s.fails)
 }
 
 func (s *fakeSystem) Undo(ctx context.Context, _ eviction.Preparation) (eviction.Undone, error) {

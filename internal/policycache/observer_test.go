@@ -2,6 +2,7 @@ package policycache
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"sync"
 	"testing"
@@ -33,6 +34,34 @@ func TestWhatIsKnownIsNotAskedAgain(t *testing.T) {
 			t.Errorf("asked %d times, want 2", asked)
 		}
 	})
+}
+
+// What was observed before a step was found done says that it is not, and would be believed until it is too old.
+func TestAStepThatIsDoneIsObserved(t *testing.T) {
+	for name, c := range map[string]struct {
+		progress eviction.Progress
+		fails    error
+		asked    int
+	}{
+		"on its way":      {asked: 1},
+		"more to do":      {progress: eviction.ProgressSoon, asked: 1},
+		"done":            {progress: eviction.ProgressDone, asked: 2},
+		"not known to be": {progress: eviction.ProgressDone, fails: errors.New("503"), asked: 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w, s := newStage(), &fakeSystem{job: eviction.Job{ID: "7", Progress: c.progress}}
+			k, p := w.observer(), w.policy("a", s)
+			k.Evidence(t.Context(), of(p), 0, time.Hour)
+			s.fails = c.fails
+			if _, err := k.Prepare(t.Context(), of(p), eviction.Preparation{}); !errors.Is(err, c.fails) {
+				t.Fatal(err)
+			}
+			k.Evidence(t.Context(), of(p), 0, time.Hour)
+			if asked, _ := s.count(); asked != c.asked {
+				t.Errorf("asked %d times, want %d", asked, c.asked)
+			}
+		})
+	}
 }
 
 func TestNothingIsAskedForACallerThatDoesNotWait(t *testing.T) {

@@ -30,7 +30,7 @@ type System interface {
 	Observe(ctx context.Context, members []Member) (*eviction.Evidence, error)
 	// Prepare asks for a step. It is called again and again until the step's effect shows in the evidence, and must not
 	// start it a second time where it is under way. No error means that the system has taken it. The job is what the system
-	// knows the work by, if it returns one; the next calls for the step get it back as step.Job.
+	// knows the work by, if it returns one; the next calls for the step get it back as step.Job, without its Progress.
 	Prepare(ctx context.Context, step eviction.Preparation) (eviction.Job, error)
 	// Undo takes a step back: cancels it where it is under way, reverses it where it is done and can be reversed. Where a
 	// system knows work by jobs it touches only the step's own (step.Job.Own) and reports any other that it leaves. It is
