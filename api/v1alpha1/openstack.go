@@ -21,8 +21,8 @@ type OpenStack struct {
 	// +optional
 	// +kubebuilder:default={}
 	Servers ServersByState `json:"servers,omitzero"`
-	// MigrationsAtOnce is how many servers leave one host at the same time: Nova's max_concurrent_live_migrations. As many again are handed to
-	// Nova, which queues them, so that none waits for Usher. Default: 1.
+	// MigrationsAtOnce is how many servers leave one host at the same time: Nova's max_concurrent_live_migrations. As many again, and two at
+	// least, are handed to Nova, which queues them, so that none waits for Usher. Default: 1.
 	// +optional
 	// +kubebuilder:default=1
 	// +kubebuilder:validation:Minimum=1

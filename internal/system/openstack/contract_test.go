@@ -101,7 +101,7 @@ func TestNova3SuspendedServersAreNamed(t *testing.T) {
 func TestWithdrawnMidway(t *testing.T) {
 	on(t, func(t *testing.T, s site) {
 		b := newBench(t, s, v1alpha1.OpenStack{})
-		ids := []string{s.boot(t, "a-web", "compute-1", "active"), s.boot(t, "b-web", "compute-1", "active"), s.boot(t, "c-batch", "compute-1", "stopped")}
+		ids := []string{s.boot(t, "a-web", "compute-1", "active"), s.boot(t, "b-web", "compute-1", "active"), s.boot(t, "c-web", "compute-1", "active"), s.boot(t, "d-batch", "compute-1", "stopped")}
 		b.until("servers are on their way", func() bool {
 			b.turn("compute-1")
 			evidence, err := b.observe("compute-1")
@@ -120,7 +120,7 @@ func TestWithdrawnMidway(t *testing.T) {
 				t.Errorf("%s is %s", id, state)
 			}
 		}
-		if _, host := s.state(t, ids[2]); host != "compute-1" {
+		if _, host := s.state(t, ids[3]); host != "compute-1" {
 			t.Error("the last one was moved")
 		}
 	})

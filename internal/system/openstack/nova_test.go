@@ -52,8 +52,8 @@ func TestWhatIsAskedFor(t *testing.T) {
 	}
 	b.turn("compute-1")
 	b.turn("compute-1")
-	if n := len(cloud.Migrations()); n != 2 {
-		t.Errorf("%d migrations are begun, and one at a time is allowed, with as many waiting", n)
+	if n := len(cloud.Migrations()); n != 3 {
+		t.Errorf("%d migrations are begun, and one at a time is allowed, with two waiting", n)
 	}
 	if v := b.run(cloud, "compute-1", 20); v.Answer != eviction.Allowed {
 		t.Fatal(said(v))

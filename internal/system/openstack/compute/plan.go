@@ -60,6 +60,9 @@ const (
 	Abort       Action = "abort"
 )
 
+// queued is how many moves at least are given to Nova to wait, so that it has some until the next look however short they are.
+const queued = 2
+
 // Plan decides.
 func (l *Look) Plan() Plan {
 	l.reindex(0)
@@ -96,7 +99,7 @@ func (l *Look) Plan() Plan {
 	p.Empty = !p.Hypervisor.Enabled && p.Left+len(p.Moving)+len(p.Incoming)+len(p.Unconfirmed)+len(confirms) == 0
 	if p.Hypervisor.Up {
 		p.Next = confirms
-		if free := 2*l.AtOnce - len(p.Moving); free > 0 {
+		if free := l.AtOnce + max(l.AtOnce, queued) - len(p.Moving); free > 0 {
 			p.Next = append(p.Next, moves[:min(free, len(moves))]...)
 		}
 	}

@@ -63,16 +63,31 @@ func TestPlan(t *testing.T) {
 				Next: []compute.Call{live("a", 0), live("b", 0), {Do: compute.ColdMigrate, Server: "c", Name: "c"}},
 			},
 		},
-		"as many again as move at once are handed to Nova": {
-			look(servers{server("a", "active"), server("b", "active"), server("c", "active")}),
-			compute.Plan{Servers: []string{"a active", "b active", "c active"}, Left: 3, Work: 3, Next: []compute.Call{live("a", 0), live("b", 0)}},
+		"two more than move at once are handed to Nova": {
+			look(servers{server("a", "active"), server("b", "active"), server("c", "active"), server("d", "active")}),
+			compute.Plan{
+				Servers: []string{"a active", "b active", "c active", "d active"}, Left: 4, Work: 4,
+				Next: []compute.Call{live("a", 0), live("b", 0), live("c", 0)},
+			},
+		},
+		"as many again where that is more": {
+			with(look(servers{
+				server("a", "active"), server("b", "active"), server("c", "active"), server("d", "active"), server("e", "active"), server("f", "active"), server("g", "active"),
+			}), func(l *compute.Look) { l.AtOnce = 3 }),
+			compute.Plan{
+				Servers: []string{"a active", "b active", "c active", "d active", "e active", "f active", "g active"}, Left: 7, Work: 7,
+				Next: []compute.Call{live("a", 0), live("b", 0), live("c", 0), live("d", 0), live("e", 0), live("f", 0)},
+			},
 		},
 		"and no more while those are on their way, whoever asked for them": {
-			look(servers{server("a", "active"), server("b", "active"), server("c", "active")},
-				migration(7, "a", "live-migration", "running"), with(migration(8, "b", "live-migration", "queued"), func(m *compute.Migration) { m.User = "other" })),
+			look(servers{server("a", "active"), server("b", "active"), server("c", "active"), server("d", "active")},
+				migration(7, "a", "live-migration", "running"), with(migration(8, "b", "live-migration", "queued"), func(m *compute.Migration) { m.User = "other" }),
+				migration(9, "c", "live-migration", "queued")),
 			compute.Plan{
-				Servers: []string{"a active", "b active", "c active"}, Left: 3, Work: 2,
-				Moving: []string{"a live-migration to other: migration 7 is running", "b live-migration to other: migration 8 is queued"},
+				Servers: []string{"a active", "b active", "c active", "d active"}, Left: 4, Work: 3,
+				Moving: []string{
+					"a live-migration to other: migration 7 is running", "b live-migration to other: migration 8 is queued", "c live-migration to other: migration 9 is queued",
+				},
 			},
 		},
 		"what Nova does not move is named, with what to do": {
@@ -174,11 +189,12 @@ func TestPlan(t *testing.T) {
 			compute.Plan{Servers: []string{"a active"}, Left: 1, Work: 1, Moving: []string{"a was asked for, and does not show yet"}},
 		},
 		"it counts as on its way while its migration does not show, and so does a server with a task of one": {
-			with(look(servers{{ID: "a", State: "active", Task: "migrating"}, {ID: "b", State: "stopped", Task: "resize_prep"}, server("c", "active")}), func(l *compute.Look) {
+			with(look(servers{{ID: "a", State: "active", Task: "migrating"}, {ID: "b", State: "stopped", Task: "resize_prep"}, server("c", "active"), server("d", "active")}), func(l *compute.Look) {
 				l.Asked = map[string]compute.Ask{"a": {Time: now}}
 			}),
 			compute.Plan{
-				Servers: []string{"a active", "b stopped", "c active"}, Left: 3, Work: 2, Moving: []string{"a was asked for, and does not show yet", "b: resize_prep"},
+				Servers: []string{"a active", "b stopped", "c active", "d active"}, Left: 4, Work: 3, Next: []compute.Call{live("c", 0)},
+				Moving: []string{"a was asked for, and does not show yet", "b: resize_prep"},
 			},
 		},
 		"it is sent again when it has certainly not arrived": {
