@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"maps"
+	"slices"
 	"time"
 
 	"usher.sh/usher/internal/system/openstack/network"
@@ -37,6 +38,45 @@ func (l *agentLook) things(ctx context.Context, n *neutron) (err error) {
 		l.Things, err = n.things(ctx, l.Kind, own[0])
 	}
 	return err
+}
+
+// listing is what an agent had when it was asked for.
+type listing struct {
+	time   time.Time
+	things []network.Thing
+}
+
+// seenLife is how long that is taken for what an agent has that serves, of which nothing leaves before it is marked and asked about anew.
+const seenLife = time.Minute
+
+// list is things that are not asked for where they were seen not long ago and nothing is decided by them, unless they are to be fresh: agents of a whole region are
+// observed every few seconds, and of all but a few nothing is wanted.
+func (r *region) list(ctx context.Context, n *neutron, l *agentLook, fresh bool) error {
+	own := l.own()
+	if len(own) != 1 {
+		return nil
+	}
+	serves := slices.ContainsFunc(l.Agents, func(a network.Agent) bool { return a.ID == own[0] && a.Serves() })
+	if last, known := r.listed(own[0], l.Now); known && serves && !fresh {
+		l.Things = last
+		return nil
+	}
+	err := l.things(ctx, n)
+	if err == nil && serves {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.seen[own[0]] = listing{l.Now, l.Things}
+	}
+	return err
+}
+
+// listed returns what an agent had, where that is not long ago, and forgets what is.
+func (r *region) listed(agent string, now time.Time) (things []network.Thing, known bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	maps.DeleteFunc(r.seen, func(_ string, l listing) bool { return now.Sub(l.time).Abs() >= seenLife })
+	last, known := r.seen[agent]
+	return last.things, known
 }
 
 // lookAtAgent asks for all that is needed to decide what is next.

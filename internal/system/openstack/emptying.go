@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"time"
 
 	"usher.sh/usher/internal/eviction"
@@ -19,9 +20,9 @@ var agentSteps = map[string]network.Kind{MoveRouters: network.Routers, MoveNetwo
 // moment only such as the job names, so that none is forgotten by a process that ends in between. The job that it returns names the next.
 func (r *region) emptyAgent(ctx context.Context, step eviction.Preparation, kind network.Kind) (eviction.Job, error) {
 	began := time.Now()
-	job, own := network.ParseJob(step.Job.ID)
+	written, own := network.ParseJob(step.Job.ID)
 	own = own && step.Job.Own()
-	n, l, err := r.lookAtAgent(ctx, step.Member.ID, kind, job)
+	n, l, err := r.lookAtAgent(ctx, step.Member.ID, kind, written)
 	if err != nil {
 		return step.Job, err
 	}
@@ -47,7 +48,21 @@ func (r *region) emptyAgent(ctx context.Context, step eviction.Preparation, kind
 	case !own:
 		next = network.Job{}
 	}
-	return eviction.Job{ID: next.String()}, nil
+	job := eviction.Job{ID: next.String()}
+	job.Progress = progress(&plan, own, job.ID != step.Job.ID)
+	return job, nil
+}
+
+// progress is how far a call has brought an agent. What was given to another agent is let go after a while alone, when that has had the time to serve it.
+func progress(plan *network.Plan, own, reserved bool) eviction.Progress {
+	gives := own && slices.ContainsFunc(plan.Next, func(c network.Call) bool { return c.AddFirst })
+	switch {
+	case plan.Empty:
+		return eviction.ProgressDone
+	case !gives && (plan.Set != nil || !own || len(plan.Next) > 0 || reserved):
+		return eviction.ProgressSoon
+	}
+	return ""
 }
 
 // follow is what is written down after something was asked for, with what comes next.

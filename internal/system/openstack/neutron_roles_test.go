@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"usher.sh/usher/api/v1alpha1"
 	"usher.sh/usher/internal/eviction"
@@ -98,6 +99,87 @@ func TestOnlyWhatIsNeededIsAsked(t *testing.T) {
 		}
 		if slices.ContainsFunc(cloud.TakeRequests(), func(r string) bool { return strings.HasSuffix(r, want) }) {
 			t.Errorf("%s asks for %s", role, want)
+		}
+	}
+}
+
+// What an agent has that serves is listed once a minute: of a whole region's agents nothing is wanted but of those that are being emptied. That it has nothing, and so
+// that nothing uses the network of its host, is not said of what was seen before.
+func TestAgentsThatServeAreListedOnceAMinute(t *testing.T) {
+	cloud := networkCloud()
+	router := cloud.Make("l3", "r", "compute-1")
+	b := simulatedBench(t, cloud)
+	for _, step := range []struct {
+		what   string
+		do     func()
+		roles  []string
+		asked  int
+		amount int64
+	}{
+		{what: "first", roles: []string{"neutron-l3-agent"}, asked: 1, amount: 1},
+		{what: "a moment later", roles: []string{"neutron-l3-agent"}, amount: 1},
+		{what: "in use by what was seen", roles: []string{"neutron-l3-agent", "neutron-l2-agent"}, amount: 1},
+		{what: "asked for the network's sake alone", roles: []string{"neutron-l2-agent"}, asked: 1},
+		{what: "by a role of one's own", roles: []string{"own"}, asked: 1, amount: 1},
+		{what: "a minute later", do: func() { cloud.Remove(router); cloud.Advance(time.Minute) }, roles: []string{"neutron-l3-agent"}, asked: 1},
+		{what: "not in use by what was seen", roles: []string{"neutron-l3-agent", "neutron-l2-agent"}, asked: 1},
+		{
+			what: "being emptied", roles: []string{"neutron-l3-agent"}, asked: 1,
+			do: func() {
+				cloud.ChangeAgent("l3", "compute-1", func(a *openstacksim.Agent) {
+					a.Description = "Usher (namespace cloud): what it has is moved to other agents"
+				})
+			},
+		},
+		{
+			what: "silent", roles: []string{"neutron-l3-agent"}, asked: 1,
+			do: func() {
+				cloud.ChangeAgent("l3", "compute-1", func(a *openstacksim.Agent) { a.Description, a.Alive = "", false })
+			},
+		},
+	} {
+		if step.do != nil {
+			step.do()
+		}
+		cloud.TakeRequests()
+		var members []system.Member
+		for _, role := range step.roles {
+			members = append(members, system.Member{MemberRef: v1alpha1.MemberRef{Role: role, ID: "compute-1"}})
+		}
+		evidence, err := b.system.Observe(t.Context(), members)
+		if err != nil {
+			t.Fatal(err)
+		}
+		asked := slices.DeleteFunc(cloud.TakeRequests(), func(r string) bool { return !strings.HasSuffix(r, "/l3-routers") })
+		left, _ := evidence.Members["compute-1"]["l3Left"].(int64)
+		if len(asked) != step.asked || left != step.amount {
+			t.Errorf("%s: asked %d times, and %d routers; want %d and %d", step.what, len(asked), left, step.asked, step.amount)
+		}
+	}
+}
+
+// Each call says when the next is of use: at once while it has more to do, later where what it has begun takes a while.
+func TestProgress(t *testing.T) {
+	const soon, done = eviction.ProgressSoon, eviction.ProgressDone
+	for role, want := range map[string][]eviction.Progress{
+		"nova-compute": {soon, "", "", done}, "neutron-l3-agent": {soon, soon, soon, soon, done}, "neutron-dhcp-agent": {soon, "", soon, soon, done},
+	} {
+		cloud := networkCloud()
+		cloud.Boot("web", "compute-1", "active")
+		cloud.Make("l3", "r", "compute-1")
+		cloud.Make("dhcp", "lan", "compute-1")
+		b := roleBench(t, cloud, role)
+		var got []eviction.Progress
+		for len(got) < 10 && !slices.Contains(got, done) {
+			if err := b.prepare("compute-1"); err != nil {
+				t.Fatal(err)
+			}
+			if got = append(got, b.job.Progress); b.job.Progress == "" {
+				cloud.Advance(4 * time.Second)
+			}
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("%s: got %q, want %q", role, got, want)
 		}
 	}
 }

@@ -113,6 +113,7 @@ func (r *region) hostFacts(ctx context.Context, v *view, host string, wanted nee
 		ask |= needUsers
 	}
 	var used users
+	fresh := wanted == needAll // a role of a policy's own decides by what it likes
 	if ask&needServers != 0 {
 		p, e, err := r.serverPlans(ctx, v, host)
 		if err != nil {
@@ -123,21 +124,52 @@ func (r *region) hostFacts(ctx context.Context, v *view, host string, wanted nee
 			r.serverFacts(facts, &p, &e)
 		}
 	}
-	for _, names := range factsOf {
-		if ask&names.need == 0 {
-			continue
-		}
-		p, err := r.agentPlan(ctx, v, host, names.kind)
-		if err != nil {
-			return nil, err
-		}
-		used.addThings(v, host, names.kind, p)
-		if wanted&names.need != 0 {
-			agentFacts(facts, names, p)
+	plans, err := r.agentPlans(ctx, v, host, wanted, fresh)
+	if err == nil && !fresh && wanted&(needLayer2|needOVN) != 0 && used.none() && plans.users(v, host).none() {
+		plans, err = r.agentPlans(ctx, v, host, wanted, true) // that nothing uses the network is not said of what was seen before
+	}
+	if err != nil {
+		return nil, err
+	}
+	for _, p := range plans {
+		used.addThings(v, host, p.kind, p.plan)
+		if wanted&p.need != 0 {
+			agentFacts(facts, p.factNames, p.plan)
 		}
 	}
 	r.networkFacts(facts, v, host, wanted, &used)
 	return facts, nil
+}
+
+// agentPlans are those of the agents of a host that are asked about.
+type agentPlans []agentPlan
+
+type agentPlan struct {
+	factNames
+	plan *network.Plan
+}
+
+func (r *region) agentPlans(ctx context.Context, v *view, host string, wanted need, fresh bool) (all agentPlans, err error) {
+	for _, names := range factsOf {
+		own, users := wanted&names.need != 0, wanted&(needLayer2|needOVN) != 0
+		if !own && !users {
+			continue
+		}
+		p, err := r.agentPlan(ctx, v, host, names.kind, fresh || !own)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, agentPlan{names, p})
+	}
+	return all, nil
+}
+
+func (p agentPlans) users(v *view, host string) *users {
+	var used users
+	for _, one := range p {
+		used.addThings(v, host, one.kind, one.plan)
+	}
+	return &used
 }
 
 func (*region) networkFacts(facts expression.Facts, v *view, host string, wanted need, used *users) {
@@ -189,9 +221,9 @@ func ofOne(err error) bool {
 
 // agentPlan is the plan of a host's agent, as far as it is known without asking about other agents. That Neutron does not know the call is a problem of
 // this agent, and of no other.
-func (r *region) agentPlan(ctx context.Context, v *view, host string, kind network.Kind) (*network.Plan, error) {
+func (r *region) agentPlan(ctx context.Context, v *view, host string, kind network.Kind, fresh bool) (*network.Plan, error) {
 	l := r.agentLook(host, kind, v.agents)
-	err := l.things(ctx, v.neutron)
+	err := r.list(ctx, v.neutron, l, fresh)
 	if errors.Is(err, errNoExtension) || errors.Is(err, errAgentGone) || ofOne(err) {
 		return &network.Plan{Problem: err.Error()}, nil
 	}
@@ -218,6 +250,9 @@ type users struct {
 	all     []string
 	problem string
 }
+
+// none reports whether nothing is known that uses the network, and nothing is wrong.
+func (u *users) none() bool { return len(u.all) == 0 && u.problem == "" }
 
 func (u *users) add(count int, what string) {
 	if count > 0 {

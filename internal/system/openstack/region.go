@@ -45,6 +45,7 @@ type region struct {
 	mu    sync.Mutex
 	asked map[string]compute.Ask // by server
 	pairs map[network.Pair]network.Ask
+	seen  map[string]listing // by agent
 }
 
 // Open makes a System that asks Nova and Neutron over HTTP.
@@ -74,7 +75,7 @@ func openAt(spec *v1alpha1.System, access system.Access, now func() time.Time) (
 	}
 	return &region{
 		session: s, namespace: access.Namespace, modes: own.Servers, atOnce: max(1, int(own.MigrationsAtOnce)), now: now,
-		asked: map[string]compute.Ask{}, pairs: map[network.Pair]network.Ask{},
+		asked: map[string]compute.Ask{}, pairs: map[network.Pair]network.Ask{}, seen: map[string]listing{},
 	}, nil
 }
 

@@ -61,17 +61,22 @@ func (r *region) moveServers(ctx context.Context, step eviction.Preparation) (ev
 	if plan.Problem != "" {
 		return eviction.Job{}, errors.New(plan.Problem)
 	}
-	job := step.Job
+	job := eviction.Job{ID: step.Job.ID, Found: step.Job.Found}
 	if !job.Own() {
 		job = jobAfter(l)
 	}
-	if plan.Hypervisor.Enabled {
+	switch {
+	case plan.Hypervisor.Enabled:
+		job.Progress = eviction.ProgressSoon
 		return job, r.set(ctx, n, plan.Hypervisor.Service, r.reason())
+	case plan.Empty:
+		job.Progress = eviction.ProgressDone
+	case !step.Job.Own():
+		job.Progress = eviction.ProgressSoon
+	default:
+		err = r.send(ctx, n, plan.Next)
 	}
-	if !step.Job.Own() {
-		return job, nil
-	}
-	return job, r.send(ctx, n, plan.Next)
+	return job, err
 }
 
 // lookAt looks at one host.

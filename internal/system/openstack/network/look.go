@@ -132,9 +132,12 @@ func (l *Look) within(since time.Time, span time.Duration) bool {
 // agent finds one by its id.
 func (l *Look) agent(id string) *Agent { return l.x.agents[id] }
 
-// open reports whether an agent may get things: it is alive, enabled, and on no host that is being emptied.
+// Serves reports whether an agent is alive, enabled, and not being emptied.
+func (a *Agent) Serves() bool { return a.Alive && a.Up && !marked(a.Description) }
+
+// open reports whether an agent may get things: it serves, and is on another host.
 func (l *Look) open(a *Agent) bool {
-	return a.Type == l.Kind.Agent && a.Host != l.Host && a.Alive && a.Up && !marked(a.Description)
+	return a.Type == l.Kind.Agent && a.Host != l.Host && a.Serves()
 }
 
 // Open are the ids of all agents that may get things.
