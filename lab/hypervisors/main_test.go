@@ -3,6 +3,7 @@
 package hypervisors
 
 import (
+	"flag"
 	"testing"
 
 	"github.com/go-logr/logr"
@@ -10,6 +11,8 @@ import (
 
 	"usher.sh/usher/lab/testlab"
 )
+
+var figured = flag.Bool("figures", false, "empty a host with many servers by a shell loop and by a maintenance, and print figures")
 
 func TestMain(m *testing.M) {
 	ctrl.SetLogger(logr.Discard()) // a manager logs to its own file

@@ -2,6 +2,7 @@ package hypervisors
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"slices"
 	"strings"
@@ -22,6 +23,8 @@ func (r *region) connect(t *testing.T) {
 	auth, endpoint, tls, err := clouds.Parse(clouds.WithCloudsYAML(strings.NewReader(r.cloud.Clouds())), clouds.WithCloudName(lab.CloudName))
 	must(t, err)
 	provider, err := config.NewProviderClient(t.Context(), auth, config.WithTLSConfig(tls))
+	must(t, err)
+	r.keystone, err = openstack.NewIdentityV3(provider, endpoint)
 	must(t, err)
 	r.nova, err = openstack.NewComputeV2(provider, endpoint)
 	must(t, err)
@@ -127,6 +130,9 @@ type migration struct {
 	Status string
 	Source string `json:"source_compute"`
 	Dest   string `json:"dest_compute"`
+	// In UTC, without a zone.
+	Created string `json:"created_at"`
+	Updated string `json:"updated_at"`
 }
 
 func (r *region) migrations(t *testing.T, id string) []migration {
@@ -178,6 +184,14 @@ func (r *region) well(t *testing.T, states map[string]string, things ...thing) {
 // once checks that each server is on one hypervisor, and in the state that it had.
 func (r *region) once(t *testing.T, states map[string]string) {
 	t.Helper()
+	for _, one := range r.lost(t, states) {
+		t.Error(one)
+	}
+}
+
+// lost says of each server that is not on one hypervisor, or not in the state that it had, how it is.
+func (r *region) lost(t *testing.T, states map[string]string) (all []string) {
+	t.Helper()
 	var found struct {
 		Hypervisors []struct{ Servers []struct{ UUID string } }
 	}
@@ -190,7 +204,8 @@ func (r *region) once(t *testing.T, states map[string]string) {
 	}
 	for id, state := range states {
 		if s := r.server(t, id); s.State != state || s.Task != "" || count[id] != 1 {
-			t.Errorf("server %s is %s %s on %s, was %s; hypervisors have it %d times", s.Name, s.State, s.Task, s.Host, state, count[id])
+			all = append(all, fmt.Sprintf("server %s is %s %s on %s, was %s; hypervisors have it %d times", s.Name, s.State, s.Task, s.Host, state, count[id]))
 		}
 	}
+	return all
 }

@@ -50,14 +50,23 @@ type region struct {
 	client        client.Client
 	own           rest.Interface
 	namespace     string
+	keystone      *gophercloud.ServiceClient
 	nova, neutron *gophercloud.ServiceClient
 	flavor        string
+	requests      *requests // what the managers ask, by a region of the catalog of their own; nil: not counted
 }
 
 func newRegion(t *testing.T) *region {
 	t.Helper()
+	began := time.Now()
 	r := &region{cloud: openstack.Start(t)}
+	part(t, "OpenStack starts", began)
+	began = time.Now()
+	defer part(t, "Kubernetes and Usher start", began)
 	r.connect(t)
+	if *figured {
+		r.count(t)
+	}
 	r.lab = testlab.Start(t, testlab.WithNodeGrace(30*time.Second)) // simulated kubelets renew their Leases every ten seconds
 	scheme := runtime.NewScheme()
 	must(t, clientgoscheme.AddToScheme(scheme))
@@ -127,7 +136,7 @@ func (r *region) govern(t *testing.T, namespace string, entries ...v1alpha1.Memb
 		&v1alpha1.EvictionPolicy{
 			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "cloud"},
 			Spec: v1alpha1.EvictionPolicySpec{
-				System:   v1alpha1.System{OpenStack: &v1alpha1.OpenStack{Clouds: v1alpha1.SecretKey{Name: "keystone", Key: "clouds.yaml"}}},
+				System:   v1alpha1.System{OpenStack: &v1alpha1.OpenStack{Clouds: v1alpha1.SecretKey{Name: "keystone", Key: "clouds.yaml"}, Region: r.requests.region()}},
 				Evidence: v1alpha1.EvidenceLimits{MaxAge: metav1.Duration{Duration: 30 * time.Second}, Timeout: metav1.Duration{Duration: 25 * time.Second}},
 				Members:  entries,
 			},
