@@ -7,6 +7,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"usher.sh/usher/api/v1alpha1"
+	"usher.sh/usher/internal/notice"
 )
 
 // outOfService is what counts against the limits of all maintenances.
@@ -27,8 +28,12 @@ func (o outOfService) room(n *Node, limits *v1alpha1.MaintenanceConcurrency) boo
 	return nodes <= atLeastOne(limits.Nodes) && zones <= atLeastOne(limits.Zones)
 }
 
-// without returns the first maintenance that has no room for another node, nil where all have.
+// without returns the first maintenance that has no room for another node, nil where all have. A node that goes by itself waits for no room: it is out of
+// service soon, drained or not.
 func (o outOfService) without(n *Node, all []*work) *work {
+	if slices.ContainsFunc(all, (*work).leaves) {
+		return nil
+	}
 	for _, w := range all {
 		if !o.room(n, &w.m.Spec.Concurrency) {
 			return w
@@ -219,7 +224,11 @@ func (d *decider) touched(n *Node) bool {
 	return Owned(n.Node) || run != nil && (run.Begun || !run.Checks)
 }
 
-// inTurn returns the nodes in the order in which they are begun: zone by zone, the zones first in which nodes are out of service already.
+// leaves reports whether the nodes of a maintenance go by themselves, as a notice says.
+func (w *work) leaves() bool { return notice.Leaves(w.m.Spec.Requester) }
+
+// inTurn returns the nodes in the order in which they are begun: those that go by themselves, so that the others see them out of service, and then zone by
+// zone, the zones first in which nodes are out of service already.
 func (d *decider) inTurn(out outOfService) []*Node {
 	nodes := slices.Clone(d.Nodes)
 	started := func(n *Node) int {
@@ -228,8 +237,28 @@ func (d *decider) inTurn(out outOfService) []*Node {
 		}
 		return 1
 	}
+	stays := d.stays()
 	slices.SortStableFunc(nodes, func(a, b *Node) int {
-		return cmp.Or(cmp.Compare(started(a), started(b)), cmp.Compare(a.Zone, b.Zone))
+		return cmp.Or(cmp.Compare(stays(a), stays(b)), cmp.Compare(started(a), started(b)), cmp.Compare(a.Zone, b.Zone))
 	})
 	return nodes
+}
+
+// stays orders nodes: those that a maintenance is to drain which go by themselves come before all others.
+func (d *decider) stays() func(*Node) int {
+	leaves := map[string]bool{}
+	for _, w := range d.works {
+		if !w.active() || !w.leaves() {
+			continue
+		}
+		for _, name := range w.names {
+			leaves[name] = leaves[name] || !w.done(name)
+		}
+	}
+	return func(n *Node) int {
+		if leaves[n.Name] {
+			return 0
+		}
+		return 1
+	}
 }

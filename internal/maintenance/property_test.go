@@ -14,6 +14,7 @@ import (
 
 	"usher.sh/usher/api/v1alpha1"
 	"usher.sh/usher/internal/drain"
+	"usher.sh/usher/internal/notice"
 	"usher.sh/usher/internal/snapshot"
 )
 
@@ -179,7 +180,7 @@ func (w *world) checkBegins(name string, decided map[string]*v1alpha1.NodeMainte
 	}
 	begins := false
 	for _, e := range decided[name].Nodes {
-		if !before[e.Name] && !out[e.Name] {
+		if !before[e.Name] && !out[e.Name] && !w.leaves(e.Name) {
 			out[e.Name], begins = true, true
 		}
 	}
@@ -187,6 +188,16 @@ func (w *world) checkBegins(name string, decided map[string]*v1alpha1.NodeMainte
 		w.show()
 		w.t.Fatalf("%s begins a node while %v are out of service: it allows %d", name, slices.Sorted(maps.Keys(out)), limit)
 	}
+}
+
+// leaves reports whether a notice says that a node goes: no limit holds its drain.
+func (w *world) leaves(name string) bool {
+	for _, m := range w.all {
+		if m.DeletionTimestamp == nil && !m.Spec.Suspend && notice.Leaves(m.Spec.Requester) && slices.Contains(m.Spec.Nodes.Names, name) {
+			return true
+		}
+	}
+	return false
 }
 
 // obey does to a node what the controller does.
@@ -228,7 +239,7 @@ func (w *world) obey(o Order) {
 
 // checkRoom fails where a node is to be cordoned, and one that has it in work has no room.
 func (w *world) checkRoom(name string) {
-	if Owned(w.nodes[name].Node) {
+	if Owned(w.nodes[name].Node) || w.leaves(name) {
 		return
 	}
 	out := map[string]bool{name: true}
@@ -331,6 +342,10 @@ func (w *world) create() {
 		m.Finalizers, m.CreationTimestamp, m.UID = nil, metav1.NewTime(w.now), types.UID(name)
 		if rapid.Bool().Draw(w.t, "dynamic") {
 			m.Spec.Nodes.Selection = v1alpha1.SelectionDynamic
+		}
+		if names := slices.Sorted(maps.Keys(w.nodes)); len(names) > 0 && rapid.IntRange(0, 3).Draw(w.t, "notice") == 0 {
+			m.Spec.Requester = notice.Requester(notice.EC2, notice.SpotInterruption)
+			m.Spec.Nodes = v1alpha1.NodeSelection{Names: []string{rapid.SampledFrom(names).Draw(w.t, "of")}}
 		}
 	})
 	w.all[name] = m
