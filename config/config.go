@@ -4,7 +4,7 @@ package config
 
 import "embed"
 
-// Default is the folder whose kustomization names all the others but Agent, Maintenance, MemberSet, Replacement and Workloads.
+// Default is the folder whose kustomization names all the others but Agent, Maintenance, MemberSet, Notices, Replacement and Workloads.
 const Default = "default"
 
 // Agent is the folder of what runs on every node, for those who want it.
@@ -16,6 +16,9 @@ const Maintenance = "maintenance"
 // MemberSet is the folder of what the manager needs to run members beside what Replacement has, for those who want that.
 const MemberSet = "memberset"
 
+// Notices is the folder of what the manager needs to act on notices of nodes beside what Maintenance has, for those who want that.
+const Notices = "notices"
+
 // Replacement is the folder of what the manager needs to replace members, for those who want that.
 const Replacement = "replacement"
 
@@ -24,5 +27,5 @@ const Workloads = "workloads"
 
 // Files are the manifests.
 //
-//go:embed default crd manager rbac webhook agent maintenance memberset replacement workloads
+//go:embed default crd manager rbac webhook agent maintenance memberset notices replacement workloads
 var Files embed.FS

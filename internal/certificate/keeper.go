@@ -33,8 +33,10 @@ type Keeper struct {
 	Secret types.NamespacedName
 	// Configurations is the name of the webhook configurations.
 	Configurations string
-	Terms          Terms
-	Now            func() time.Time
+	// Hosts are served beside those of the webhooks.
+	Hosts []string
+	Terms Terms
+	Now   func() time.Time
 
 	serving atomic.Pointer[tls.Certificate]
 }
@@ -64,7 +66,7 @@ func (k *Keeper) Reconcile(ctx context.Context, _ reconcile.Request) (reconcile.
 		return reconcile.Result{}, nil // their creation is an event of the watch
 	}
 	now := k.Now()
-	m, next, err := k.material(ctx, hosts, now)
+	m, next, err := k.material(ctx, append(hosts, k.Hosts...), now)
 	if err == nil {
 		err = k.publish(ctx, found, m)
 	}

@@ -196,3 +196,30 @@ func TestAnotherReplicaIsFaster(t *testing.T) {
 		}
 	}
 }
+
+// A host that one replica serves as well is in the certificate of all, and one that does not serve it lets it be.
+func TestMoreHosts(t *testing.T) {
+	now := begin
+	c := newCluster(t, interceptor.Funcs{}, bothConfigurations()...)
+	plain, more := newKeeper(c, &now), newKeeper(c, &now)
+	more.Hosts = []string{"usher-notices.usher-system.svc"}
+	serves := func(k *Keeper) *x509.Certificate {
+		t.Helper()
+		if _, err := k.Reconcile(t.Context(), reconcile.Request{}); err != nil {
+			t.Fatal(err)
+		}
+		leaf, err := x509.ParseCertificate(served(t, k))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return leaf
+	}
+	serves(plain)
+	for _, k := range []*Keeper{more, plain, more} {
+		leaf := serves(k)
+		trusted(t, c, k, now)
+		if err := leaf.VerifyHostname("usher-notices.usher-system.svc"); err != nil {
+			t.Error(err)
+		}
+	}
+}

@@ -26,8 +26,8 @@ const SecretName = "usher-webhook-certificate"
 // +kubebuilder:rbac:groups="",namespace=usher-system,resources=secrets,verbs=create
 
 // Setup adds a keeper to the manager, on every replica. It watches with a cache of its own: three objects by name, which
-// is all that it may read.
-func Setup(mgr manager.Manager, namespace, configurations string) (*Keeper, error) {
+// is all that it may read. Hosts are served beside those of the webhooks.
+func Setup(mgr manager.Manager, namespace, configurations string, hosts ...string) (*Keeper, error) {
 	own, err := newCache(mgr, namespace, configurations)
 	if err != nil {
 		return nil, err
@@ -36,6 +36,7 @@ func Setup(mgr manager.Manager, namespace, configurations string) (*Keeper, erro
 		Reader: own, Writer: mgr.GetClient(),
 		Secret:         types.NamespacedName{Namespace: namespace, Name: SecretName},
 		Configurations: configurations,
+		Hosts:          hosts,
 		Terms:          Default,
 		Now:            time.Now,
 	}

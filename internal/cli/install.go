@@ -53,6 +53,7 @@ type installOptions struct {
 	url         string
 	agent       bool
 	maintain    bool
+	notices     bool
 	replace     bool
 	sets        bool
 	plain       bool
@@ -83,6 +84,7 @@ func newInstallCommand(config *genericclioptions.ConfigFlags, streams genericioo
 	cmd.Flags().StringVar(&o.image, "image", "", "The image of manager and agents; default: the release's. A build that is no release needs it.")
 	cmd.Flags().BoolVar(&o.agent, "agent", false, "Install an agent on every node as well, which acts when the node runs short (usher agent --help).")
 	cmd.Flags().BoolVar(&o.maintain, "maintenance", false, "Let the manager drain nodes for NodeMaintenances (usher maintain --help): it may evict and delete pods everywhere then.")
+	cmd.Flags().BoolVar(&o.notices, "notices", false, "Let the manager take notices of nodes that go, as alerts (docs/notices.md), and drain them: this brings what --maintenance does.")
 	cmd.Flags().BoolVar(&o.replace, "replacement", false, "Let the manager replace members for ReplacementRequests (usher replace --help): it may delete pods and claims everywhere then.")
 	cmd.Flags().BoolVar(&o.sets, "member-sets", false, "Let the manager run the members of MemberSets itself, and replace members: it may create and delete pods, claims and Services everywhere then.")
 	cmd.Flags().BoolVar(&o.plain, "workloads", false, "Give the manager the right to read and scale plain workloads as well, for policies of the system kubernetes.")
@@ -147,7 +149,7 @@ func (o *installOptions) podImage() string { return cmp.Or(o.image, releaseImage
 
 // Run installs.
 func (o *installOptions) Run(ctx context.Context) error {
-	options := install.Options{Namespace: systemNamespace(o.config), Image: o.podImage(), URL: o.url, Agent: o.agent, Maintenance: o.maintain, Replacement: o.replace, MemberSets: o.sets, FDBCLIImage: o.fdbcli, Workloads: o.plain}
+	options := install.Options{Namespace: systemNamespace(o.config), Image: o.podImage(), URL: o.url, Agent: o.agent, Maintenance: o.maintain, Notices: o.notices, Replacement: o.replace, MemberSets: o.sets, FDBCLIImage: o.fdbcli, Workloads: o.plain}
 	if o.dryRun == dryRunClient {
 		return o.print(options)
 	}

@@ -67,7 +67,7 @@ func (o *uninstallOptions) Run(ctx context.Context) error {
 	}
 	namespace := systemNamespace(o.config)
 	// Everything, whatever was installed: what is not there is passed over.
-	objects, err := install.Objects(install.Options{Namespace: namespace, Agent: true, Maintenance: true, Workloads: true})
+	objects, err := install.Objects(install.Options{Namespace: namespace, Agent: true, Maintenance: true, Notices: true, Workloads: true})
 	if err != nil {
 		return err
 	}

@@ -22,12 +22,12 @@ var unlimited = map[string]string{
 	"evictionpolicies/status":         "Usher's own",
 	"membersets/finalizers":           "the right to say that an object is a MemberSet's",
 	"membersets/status":               "Usher's own",
-	"nodemaintenances":                "Usher's own; the manager keeps a finalizer on them",
 	"nodemaintenances/status":         "Usher's own",
 	"replacementrequests":             "Usher's own; the manager keeps a finalizer on them",
 	"replacementrequests/status":      "Usher's own",
 	"persistentvolumeclaims":          "it deletes them by their UIDs; admission policies do not see which member they were of. Which it creates is limited",
 	"subjectaccessreviews":            "they change nothing",
+	"tokenreviews":                    "they change nothing",
 	"lostnodepolicies/status":         "Usher's own",
 	"nodefences":                      "Usher's own; a person's word in them is limited for all users",
 	"nodefences/status":               "Usher's own",
@@ -40,7 +40,7 @@ func TestAccountsAreLimited(t *testing.T) {
 	limited := map[string][]string{} // resources by account
 	bound := map[string]bool{}
 	roles := map[string]rbacv1.ClusterRole{}
-	for _, object := range objects(t, Options{Agent: true, Maintenance: true, MemberSets: true, Namespace: "guards"}) {
+	for _, object := range objects(t, Options{Agent: true, Notices: true, MemberSets: true, Namespace: "guards"}) {
 		convert := func(into any) {
 			if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, into); err != nil {
 				t.Fatal(err)
@@ -75,7 +75,7 @@ func TestAccountsAreLimited(t *testing.T) {
 	}
 	for role, account := range map[string]string{
 		"usher-agent": "guards-agent:usher-agent", "usher-manager": "guards:usher-manager", "usher-lost-nodes": "guards:usher-manager",
-		"usher-maintenance": "guards:usher-manager", "usher-replacements": "guards:usher-manager", "usher-member-sets": "guards:usher-manager",
+		"usher-maintenance": "guards:usher-manager", "usher-notices": "guards:usher-manager", "usher-replacements": "guards:usher-manager", "usher-member-sets": "guards:usher-manager",
 		"usher-cluster-files": "guards:usher-manager",
 	} {
 		for _, rule := range roles[role].Rules {

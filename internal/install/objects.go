@@ -21,6 +21,8 @@ type Options struct {
 	Agent bool
 	// Maintenance: the manager gets the rights that it needs to drain nodes.
 	Maintenance bool
+	// Notices: the manager takes notices of nodes, and gets the rights to act on them and those to drain.
+	Notices bool
 	// Replacement: the manager gets the rights that it needs to replace members.
 	Replacement bool
 	// MemberSets: the manager gets the rights that it needs to run members itself, and those to replace them.
@@ -53,8 +55,11 @@ func Objects(o Options) ([]*unstructured.Unstructured, error) {
 	if o.Agent {
 		folders = append(folders, config.Agent)
 	}
-	if o.Maintenance {
+	if o.Maintenance || o.Notices {
 		folders = append(folders, config.Maintenance)
+	}
+	if o.Notices {
+		folders = append(folders, config.Notices)
 	}
 	if o.Replacement || o.MemberSets {
 		folders = append(folders, config.Replacement)
@@ -112,6 +117,11 @@ func runs(object *unstructured.Unstructured) bool {
 
 // adapt puts in what the options say.
 func (o Options) adapt(object *unstructured.Unstructured) error {
+	if object.GetKind() == "Deployment" && o.Notices {
+		if err := addNotices(object); err != nil {
+			return err
+		}
+	}
 	if object.GetKind() == "Deployment" && o.FDBCLIImage != "" {
 		if err := o.addFDBCLI(object); err != nil {
 			return err

@@ -23,7 +23,8 @@ import (
 
 // Remove takes out of the cluster what Usher has brought and written there, and says each thing that it removed, or would
 // with dryRun. Webhooks go first, so that nothing is refused when no replica answers any more. Requests go before the policies,
-// because those that a policy has held back would be carried out without it. The manager goes after the policies, because
+// because those that a policy has held back would be carried out without it. The configuration of notices goes before the maintenances that
+// are made by it. The manager goes after the policies, because
 // it undoes what it has prepared for them, gives back the nodes of maintenances, and takes its taints off nodes that were lost.
 func (c Cluster) Remove(ctx context.Context, objects []*unstructured.Unstructured, namespace string, dryRun bool) error {
 	r := remover{c, dryRun}
@@ -31,6 +32,7 @@ func (c Cluster) Remove(ctx context.Context, objects []*unstructured.Unstructure
 		func() error { return r.noSets(ctx) },
 		func() error { return r.deleteAll(ctx, pick(objects, isWebhook)) },
 		func() error { return r.agents(ctx, objects) },
+		func() error { return r.deleteAll(ctx, []*unstructured.Unstructured{noticesConfig(namespace)}) },
 		func() error { return r.maintenances(ctx) },
 		func() error { return r.replacements(ctx) },
 		func() error { return r.requests(ctx) },

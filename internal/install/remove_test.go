@@ -24,13 +24,15 @@ import (
 )
 
 var (
-	policyKind  = schema.GroupVersionKind{Group: "usher.sh", Version: "v1alpha1", Kind: "EvictionPolicy"}
-	requestKind = schema.GroupVersionKind{Group: "lifecycle.k8s.io", Version: "v1alpha1", Kind: "EvictionRequest"}
-	ownRequest  = schema.GroupVersionKind{Group: lifecycleGroup, Version: "v1alpha1", Kind: "EvictionRequest"}
-	fenceKind   = schema.GroupVersionKind{Group: "usher.sh", Version: "v1alpha1", Kind: "NodeFence"}
-	fencingKind = schema.GroupVersionKind{Group: "usher.sh", Version: "v1alpha1", Kind: "LostNodePolicy"}
-	crdKind     = schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"}
-	bindingKind = schema.GroupVersionKind{Group: "rbac.authorization.k8s.io", Version: "v1", Kind: "RoleBinding"}
+	policyKind      = schema.GroupVersionKind{Group: "usher.sh", Version: "v1alpha1", Kind: "EvictionPolicy"}
+	requestKind     = schema.GroupVersionKind{Group: "lifecycle.k8s.io", Version: "v1alpha1", Kind: "EvictionRequest"}
+	ownRequest      = schema.GroupVersionKind{Group: lifecycleGroup, Version: "v1alpha1", Kind: "EvictionRequest"}
+	fenceKind       = schema.GroupVersionKind{Group: "usher.sh", Version: "v1alpha1", Kind: "NodeFence"}
+	fencingKind     = schema.GroupVersionKind{Group: "usher.sh", Version: "v1alpha1", Kind: "LostNodePolicy"}
+	maintenanceKind = schema.GroupVersionKind{Group: "usher.sh", Version: "v1alpha1", Kind: "NodeMaintenance"}
+	configKind      = schema.GroupVersionKind{Version: "v1", Kind: "ConfigMap"}
+	crdKind         = schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"}
+	bindingKind     = schema.GroupVersionKind{Group: "rbac.authorization.k8s.io", Version: "v1", Kind: "RoleBinding"}
 )
 
 func newObject(kind schema.GroupVersionKind, name string, fields map[string]string) *unstructured.Unstructured {
@@ -48,7 +50,7 @@ func newObject(kind schema.GroupVersionKind, name string, fields map[string]stri
 func removing(t *testing.T, faults interceptor.Funcs, objects ...client.Object) (remover, *[]string, *strings.Builder) {
 	t.Helper()
 	scheme := runtime.NewScheme()
-	for _, kind := range []schema.GroupVersionKind{policyKind, requestKind, ownRequest, bindingKind, fenceKind, fencingKind, crdKind} {
+	for _, kind := range []schema.GroupVersionKind{policyKind, requestKind, ownRequest, bindingKind, fenceKind, fencingKind, crdKind, maintenanceKind, configKind} {
 		scheme.AddKnownTypeWithName(kind, &unstructured.Unstructured{})
 		list := kind
 		list.Kind += "List"
@@ -56,8 +58,11 @@ func removing(t *testing.T, faults interceptor.Funcs, objects ...client.Object) 
 	}
 	deleted := &[]string{}
 	faults.Delete = func(ctx context.Context, c client.WithWatch, o client.Object, options ...client.DeleteOption) error {
-		*deleted = append(*deleted, o.GetName())
-		return c.Delete(ctx, o, options...)
+		err := c.Delete(ctx, o, options...)
+		if !apierrors.IsNotFound(err) {
+			*deleted = append(*deleted, o.GetName())
+		}
+		return err
 	}
 	faults.Watch = func(ctx context.Context, c client.WithWatch, list client.ObjectList, options ...client.ListOption) (watch.Interface, error) {
 		w, err := c.Watch(ctx, list, options...)
@@ -71,6 +76,7 @@ func removing(t *testing.T, faults interceptor.Funcs, objects ...client.Object) 
 	store := fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).WithInterceptorFuncs(faults).
 		WithIndex(newObject(policyKind, "", nil), "metadata.name", byName).
 		WithIndex(newObject(fenceKind, "", nil), "metadata.name", byName).
+		WithIndex(newObject(maintenanceKind, "", nil), "metadata.name", byName).
 		WithIndex(newObject(crdKind, "", nil), "metadata.name", byName).Build()
 	return remover{Cluster: Cluster{Client: store, Out: out, UndoPatience: 100 * time.Millisecond, RemovalPatience: 100 * time.Millisecond}}, deleted, out
 }
@@ -163,6 +169,19 @@ func TestWhatOthersHoldIsLeftToThem(t *testing.T) {
 	}
 	if !strings.Contains(out.String(), "stays until backup.example.com/snapshot is removed by its owner") {
 		t.Errorf("said:\n%s", out)
+	}
+}
+
+// Where the configuration of notices stays until their maintenances are gone, the manager makes them anew.
+func TestConfigurationOfNoticesGoesBeforeMaintenances(t *testing.T) {
+	config := newObject(configKind, "usher-notices", nil)
+	config.SetNamespace("usher-system")
+	r, deleted, _ := removing(t, interceptor.Funcs{}, newObject(maintenanceKind, "notice-n1", nil), config)
+	if err := r.Remove(t.Context(), nil, "usher-system", false); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{"usher-notices", "notice-n1"}, (*deleted)[:min(2, len(*deleted))]); diff != "" {
+		t.Error(diff)
 	}
 }
 

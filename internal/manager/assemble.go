@@ -157,7 +157,11 @@ func addControllers(ctx context.Context, mgr ctrl.Manager, p *parts, o Options, 
 	if err := mgr.Add(drains); err != nil {
 		return fmt.Errorf("adding the drains of maintenances: %w", err)
 	}
-	return wiring.Add(ctx, mgr, p.news, append(all, maintenance)...)
+	notices, err := newNotices(mgr, p, o)
+	if err != nil {
+		return err
+	}
+	return wiring.Add(ctx, mgr, p.news, slices.Concat(all, notices, []wiring.Controller{maintenance})...)
 }
 
 // maintenanceOptions has hooks called as systems are: not at the addresses of the manager itself, or of the machine's surroundings.

@@ -6,17 +6,20 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	api "k8s.io/api/lifecycle/v1alpha1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"usher.sh/usher/api/v1alpha1"
 	"usher.sh/usher/internal/maintenance"
+	"usher.sh/usher/internal/notice"
 	"usher.sh/usher/internal/policycache"
 	"usher.sh/usher/internal/snapshot"
 )
 
-// cacheOptions keeps of each object what is used. Pods and nodes are handed out without a copy: nothing changes them.
-func cacheOptions(pods *slimmer, requests requests) cache.Options {
+// cacheOptions keeps of each object what is used. Pods and nodes are handed out without a copy: nothing changes them. Of all ConfigMaps it may read the
+// configuration of notices alone.
+func cacheOptions(pods *slimmer, requests requests, o Options) cache.Options {
 	shared := true
 	all := map[client.Object]cache.ByObject{
 		&corev1.Pod{}:                  {Transform: pods.pod, UnsafeDisableDeepCopy: &shared},
@@ -29,6 +32,10 @@ func cacheOptions(pods *slimmer, requests requests) cache.Options {
 	if requests.served { // of a kind that is not served the cache cannot say whether it has namespaces
 		all[&api.EvictionRequest{}] = cache.ByObject{Transform: slimRequest}
 		all[&api.Eviction{}] = cache.ByObject{Transform: slimEviction}
+	}
+	if o.NoticesAddress != "" {
+		own := cache.Config{FieldSelector: fields.OneTermEqualSelector("metadata.name", notice.ConfigName)}
+		all[&corev1.ConfigMap{}] = cache.ByObject{Namespaces: map[string]cache.Config{o.Namespace: own}}
 	}
 	return cache.Options{NewInformer: pods.newInformer, ByObject: all}
 }

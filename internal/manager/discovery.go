@@ -10,6 +10,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -46,7 +47,8 @@ func discover(ctx context.Context, client discovery.DiscoveryInterface) (request
 func newScheme(requests requests) (*runtime.Scheme, error) {
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{
-		appsv1.AddToScheme, corev1.AddToScheme, coordinationv1.AddToScheme, storagev1.AddToScheme, admissionv1.AddToScheme, v1alpha1.AddToScheme,
+		appsv1.AddToScheme, corev1.AddToScheme, coordinationv1.AddToScheme, storagev1.AddToScheme, admissionv1.AddToScheme, eventsv1.AddToScheme,
+		v1alpha1.AddToScheme,
 	} {
 		if err := add(scheme); err != nil {
 			return nil, fmt.Errorf("making a scheme: %w", err)

@@ -47,6 +47,8 @@ type Options struct {
 	MetricsAddress string
 	HealthAddress  string
 	WebhookAddress string
+	// NoticesAddress is where alerts are taken; "": notices are neither taken nor followed.
+	NoticesAddress string
 	// Certificates is CertificatesFromSecret, or a directory with tls.crt and tls.key.
 	Certificates string
 	// EvictionController says when to turn EvictionRequests into Evictions.
@@ -114,7 +116,7 @@ func newManager(o Options, requests requests, pods *slimmer) (ctrl.Manager, erro
 	mgr, err := ctrl.NewManager(o.Config, ctrl.Options{
 		Scheme:                        scheme,
 		Logger:                        logr.FromSlogHandler(o.Log.Handler()),
-		Cache:                         cacheOptions(pods, requests),
+		Cache:                         cacheOptions(pods, requests, o),
 		Client:                        clientOptions(),
 		WebhookServer:                 server,
 		Metrics:                       metricsserver.Options{BindAddress: o.MetricsAddress},

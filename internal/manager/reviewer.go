@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	authenticationv1 "k8s.io/api/authentication/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
@@ -11,7 +12,7 @@ import (
 
 // +kubebuilder:rbac:groups=authorization.k8s.io,resources=subjectaccessreviews,verbs=create
 
-// reviewer asks the apiserver what users may do.
+// reviewer asks the apiserver who users are, and what they may do.
 type reviewer struct{ client kubernetes.Interface }
 
 // Review implements webhook.Reviewer.
@@ -22,4 +23,14 @@ func (r reviewer) Review(ctx context.Context, spec authorizationv1.SubjectAccess
 		return false, "", fmt.Errorf("reviewing access: %w", err)
 	}
 	return answer.Status.Allowed, answer.Status.Reason, nil
+}
+
+// Authenticate asks who a token stands for. It takes the role of config/notices.
+func (r reviewer) Authenticate(ctx context.Context, token string) (user authenticationv1.UserInfo, is bool, err error) {
+	review := &authenticationv1.TokenReview{Spec: authenticationv1.TokenReviewSpec{Token: token}}
+	answer, err := r.client.AuthenticationV1().TokenReviews().Create(ctx, review, metav1.CreateOptions{})
+	if err != nil {
+		return user, false, fmt.Errorf("reviewing a token: %w", err)
+	}
+	return answer.Status.User, answer.Status.Authenticated, nil
 }

@@ -74,7 +74,7 @@ func serveCertificates(mgr ctrl.Manager, o Options) error {
 	if !ok || s.certificates == nil {
 		return nil // from a directory; the server does not start without one
 	}
-	keeper, err := certificate.Setup(mgr, o.Namespace, configurations)
+	keeper, err := certificate.Setup(mgr, o.Namespace, configurations, alertHosts(o)...)
 	if err != nil {
 		return err
 	}

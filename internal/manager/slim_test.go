@@ -291,7 +291,7 @@ func largeMeta(i int) metav1.ObjectMeta {
 
 // transformed is what the cache keeps of an object.
 func transformed(object any) (any, error) {
-	for kind, by := range cacheOptions(&slimmer{}, requests{}).ByObject {
+	for kind, by := range cacheOptions(&slimmer{}, requests{}, Options{}).ByObject {
 		if reflect.TypeOf(kind) == reflect.TypeOf(object) && by.Transform != nil {
 			return by.Transform(object)
 		}

@@ -166,5 +166,15 @@ func nodeOf(a *Alert, r *Rule, nodes []Node) (*Node, error) {
 		return nil, fmt.Errorf("alert %s is about %s=%s, which %d nodes are called, %s and %s among them", text.Name(a.Labels["alertname"]),
 			r.Alert.NodeLabel, text.Name(value), len(found), found[0].Name, found[1].Name)
 	}
-	return nil, fmt.Errorf("alert %s is about %s=%s, and no node has that name, host name or provider id", text.Name(a.Labels["alertname"]), r.Alert.NodeLabel, text.Name(value))
+	words := fmt.Sprintf("alert %s is about %s=%s, and no node has that name, host name or provider id", text.Name(a.Labels["alertname"]), r.Alert.NodeLabel, text.Name(value))
+	return nil, &UnknownNodeError{host, words}
 }
+
+// UnknownNodeError is that an alert names a node that there is not.
+type UnknownNodeError struct {
+	Node string // its name, if it is one
+	text string
+}
+
+// Error implements error.
+func (e *UnknownNodeError) Error() string { return e.text }

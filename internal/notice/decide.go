@@ -6,8 +6,6 @@ import (
 	"strings"
 	"time"
 
-	"k8s.io/apimachinery/pkg/types"
-
 	"usher.sh/usher/api/v1alpha1"
 	"usher.sh/usher/internal/text"
 )
@@ -53,11 +51,10 @@ type Change struct {
 
 // Event is to be made about a node.
 type Event struct {
-	Name    string
-	Node    string
-	NodeUID types.UID
-	Reason  string
-	Note    string
+	Name   string
+	Node   string
+	Reason string
+	Note   string
 }
 
 // Decision is what to do now.
@@ -141,7 +138,7 @@ func (d *decider) report(r *Reported, node *Node, m *v1alpha1.NodeMaintenance) (
 	}
 	note += "; nothing is done about it, by the configuration of notices"
 	if !d.Reported[r.Name()] {
-		d.out.Events = append(d.out.Events, Event{Name: r.Name(), Node: node.Name, NodeUID: node.UID, Reason: "Notice" + string(r.Kind), Note: note})
+		d.out.Events = append(d.out.Events, Event{Name: r.Name(), Node: node.Name, Reason: "Notice" + string(r.Kind), Note: note})
 	}
 	return Reports, fmt.Sprintf("%s of node %s is reported, and nothing is done about it", r.Kind, node.Name)
 }

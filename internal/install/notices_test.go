@@ -1,0 +1,98 @@
+package install
+
+import (
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+)
+
+// Who wants no notices has a manager that does not listen for them, and may make no maintenances.
+func TestNoticesOnlyWhereTheyAreWanted(t *testing.T) {
+	if all := objects(t, Options{Maintenance: true}); has(all, "clusterrole/usher-notices") || strings.Contains(yamlOf(t, all), "--notices-address") {
+		t.Error("notices are there without being wanted")
+	}
+	all := objects(t, Options{Notices: true, Namespace: "guards"})
+	for _, ref := range []string{
+		"clusterrolebinding/usher-maintenance", "clusterrolebinding/usher-notices", "rolebinding/usher-notices in guards", "clusterrole/usher-notices-sender",
+		"service/usher-notices in guards", "validatingadmissionpolicybinding/usher-manager-notices", "validatingadmissionpolicybinding/usher-notice-requesters",
+	} {
+		if !has(all, ref) {
+			t.Errorf("%s is missing", ref)
+		}
+	}
+	for _, object := range all {
+		if object.GetKind() != "Deployment" {
+			continue
+		}
+		containers, _, _ := unstructured.NestedSlice(object.Object, "spec", "template", "spec", "containers")
+		container, _ := containers[0].(map[string]any)
+		args, _, _ := unstructured.NestedStringSlice(container, "args")
+		ports, _, _ := unstructured.NestedSlice(container, "ports")
+		last, _ := ports[len(ports)-1].(map[string]any)
+		if args[len(args)-1] != "--notices-address=:9444" || last["name"] != "notices" || last["containerPort"] != int64(9444) || len(ports) != 4 {
+			t.Errorf("arguments %v, ports %v", args, ports)
+		}
+		return
+	}
+	t.Error("there is no Deployment")
+}
+
+// The manager makes, changes and takes away the maintenances of notices, each of one node whose Node stays, and no others. The finalizers of all are its.
+func TestTheManagerMakesMaintenancesOfNoticesOnly(t *testing.T) {
+	const manager = "system:serviceaccount:usher-system:usher-manager"
+	m := func(requester string, nodes ...any) tree {
+		return tree{"metadata": tree{"name": "m"}, "spec": tree{"requester": requester, "nodes": tree{"names": nodes}, "whenDrained": tree{"keepCordoned": tree{}}}}
+	}
+	notice, person := m("ec2.notice.usher.sh/Reboot", "n1"), m("person.usher.sh/anna", "n1")
+	for name, c := range map[string]struct {
+		operation   string
+		user        string
+		old, object any
+		allowed     bool
+	}{
+		"makes one":                        {"CREATE", manager, nil, notice, true},
+		"makes a person's":                 {"CREATE", manager, nil, person, false},
+		"makes one that looks like it":     {"CREATE", manager, nil, m("x/ec2.notice.usher.sh/Reboot", "n1"), false},
+		"makes one of another domain":      {"CREATE", manager, nil, m("ec2.noticeXusher.sh/Reboot", "n1"), false},
+		"makes one of two nodes":           {"CREATE", manager, nil, m("ec2.notice.usher.sh/Reboot", "n1", "n2"), false},
+		"makes one of a selector":          {"CREATE", manager, nil, with(notice, "spec", "nodes", tree{"selector": tree{}}), false},
+		"makes one that deletes the Node":  {"CREATE", manager, nil, with(notice, "spec", "whenDrained", tree{"deleteNode": tree{}}), false},
+		"makes one with nothing after":     {"CREATE", manager, nil, with(notice, "spec", "whenDrained", nil), true},
+		"tightens one":                     {"UPDATE", manager, notice, with(notice, "spec", "deadlineTime", "t"), true},
+		"tightens a person's":              {"UPDATE", manager, person, with(person, "spec", "deadlineTime", "t"), false},
+		"a finalizer of a person's":        {"UPDATE", manager, person, with(person, "metadata", "finalizers", []any{"usher.sh/maintenance"}), true},
+		"takes one away":                   {"DELETE", manager, notice, nil, true},
+		"takes a person's away":            {"DELETE", manager, person, nil, false},
+		"another user takes one away":      {"DELETE", "anna", notice, nil, true},
+		"another user makes its own":       {"CREATE", "anna", nil, person, true},
+		"another manager makes a person's": {"CREATE", "system:serviceaccount:other:usher-manager", nil, person, true},
+	} {
+		got := verdict(t, "usher-manager-notices", tree{
+			"request": tree{"operation": c.operation, "userInfo": tree{"username": c.user}}, "oldObject": c.old, "object": c.object, "authorizer": false,
+		})
+		if (got == "") != c.allowed {
+			t.Errorf("%s: %q", name, got)
+		}
+	}
+}
+
+// A requester that passes the limits of others is for those who may patch nodes.
+func TestRequestersOfNotices(t *testing.T) {
+	for name, c := range map[string]struct {
+		requester    string
+		patchesNodes bool
+		allowed      bool
+	}{
+		"a notice, by one who may patch nodes": {"ec2.notice.usher.sh/Reboot", true, true},
+		"a notice, by one who may not":         {"ec2.notice.usher.sh/Reboot", false, false},
+		"a person's, by one who may not":       {"person.usher.sh/anna", false, true},
+	} {
+		got := verdict(t, "usher-notice-requesters", tree{
+			"request": tree{"operation": "CREATE", "userInfo": tree{"username": "anna"}}, "object": tree{"spec": tree{"requester": c.requester}}, "oldObject": nil, "authorizer": c.patchesNodes,
+		})
+		if (got == "") != c.allowed {
+			t.Errorf("%s: %q", name, got)
+		}
+	}
+}
