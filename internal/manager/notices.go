@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/certwatcher"
 	ctrlmanager "sigs.k8s.io/controller-runtime/pkg/manager"
@@ -48,6 +49,9 @@ func newNotices(mgr ctrl.Manager, p *parts, o Options) ([]wiring.Controller, err
 		taken.certificate = s.certificates.get
 	} else if taken.files, err = certwatcher.New(filepath.Join(o.Certificates, "tls.crt"), filepath.Join(o.Certificates, "tls.key")); err != nil {
 		return nil, fmt.Errorf("reading the certificate by which alerts are taken: %w", err)
+	}
+	if err := register([]prometheus.Collector{&noticecontroller.Collector{Client: mgr.GetClient(), Now: o.Clock.Now}}); err != nil {
+		return nil, err
 	}
 	if err := mgr.Add(taken); err != nil {
 		return nil, fmt.Errorf("adding what takes alerts: %w", err)
