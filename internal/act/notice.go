@@ -13,10 +13,8 @@ import (
 	"usher.sh/usher/api/v1alpha1"
 	"usher.sh/usher/internal/answers"
 	"usher.sh/usher/internal/notice"
+	"usher.sh/usher/internal/observe"
 )
-
-// noticesController is the name under which events about notices are made.
-const noticesController = "usher-notices"
 
 // Notices carries out what package notice decides. It may be used by several goroutines, and on several replicas, at once.
 type Notices struct {
@@ -47,7 +45,7 @@ func (w *Notices) Record(ctx context.Context, e notice.Event) answers.Answer {
 	event := &eventsv1.Event{
 		ObjectMeta:          metav1.ObjectMeta{Namespace: metav1.NamespaceDefault, Name: e.Name},
 		EventTime:           metav1.NewMicroTime(w.Now()),
-		ReportingController: noticesController,
+		ReportingController: observe.NoticesController,
 		ReportingInstance:   clip(w.Instance, mostInstance),
 		Type:                corev1.EventTypeWarning, Reason: e.Reason, Action: "Report",
 		Regarding: corev1.ObjectReference{APIVersion: "v1", Kind: "Node", Name: e.Node, UID: types.UID(e.Node)}, // as the kubelet's events

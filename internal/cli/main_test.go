@@ -157,7 +157,7 @@ func TestSingleRequestsThatAreRefused(t *testing.T) {
 		_, _ = w.Write([]byte(`{"kind":"Status","apiVersion":"v1","status":"Failure","code":401,"reason":"Unauthorized","message":"Unauthorized"}`))
 	}))
 	defer server.Close()
-	for _, command := range [][]string{{"evict", "a"}, {"evictions"}} {
+	for _, command := range [][]string{{"evict", "a"}, {"evictions"}, {"notices"}} {
 		for address, want := range map[string]string{
 			server.URL:           "does not accept the credentials: log in again",
 			"http://127.0.0.1:1": "reaching the apiserver at http://127.0.0.1:1: check that it runs",

@@ -76,6 +76,7 @@ func newCommand(name string, streams genericiooptions.IOStreams) *cobra.Command 
 		newReplaceCommand(config, streams),
 		newEvictCommand(config, streams),
 		newEvictionsCommand(config, streams),
+		newNoticesCommand(config, streams),
 		newFenceCommand(config, streams),
 		newPressureCommand(config, streams),
 		newRolesCommand(streams),

@@ -37,6 +37,14 @@ type Standing struct {
 	Message      string // why it is planned or blocked
 }
 
+// OnlyReported is a notice that has led to an event about its node, and to nothing else.
+type OnlyReported struct {
+	Node    string
+	Kind    Kind
+	Since   time.Time
+	Message string // of its source
+}
+
 // Left is how long is left until the node goes; false where that is not known.
 func (s *Standing) Left(now time.Time) (time.Duration, bool) {
 	return s.EffectiveTime.Sub(now), !s.EffectiveTime.IsZero()
