@@ -66,8 +66,7 @@ func (o *uninstallOptions) Run(ctx context.Context) error {
 		return err
 	}
 	namespace := systemNamespace(o.config)
-	// Everything, whatever was installed: what is not there is passed over.
-	objects, err := install.Objects(install.Options{Namespace: namespace, Agent: true, Maintenance: true, Notices: true, Workloads: true})
+	objects, err := install.Objects(install.Everything(namespace)) // what is not there is passed over
 	if err != nil {
 		return err
 	}

@@ -87,6 +87,11 @@ func Objects(o Options) ([]*unstructured.Unstructured, error) {
 	return all, nil
 }
 
+// Everything is what may have been installed in a namespace, whatever was chosen.
+func Everything(namespace string) Options {
+	return Options{Namespace: namespace, Agent: true, Maintenance: true, Notices: true, Replacement: true, MemberSets: true, Workloads: true}
+}
+
 // rank orders kinds by what must be there before: what limits an account comes before what gives it rights.
 func rank(object *unstructured.Unstructured) int {
 	order := []string{

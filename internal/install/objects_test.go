@@ -1,6 +1,7 @@
 package install
 
 import (
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -181,5 +182,24 @@ func TestRightsToWorkloadsOnlyWhereTheyAreWanted(t *testing.T) {
 	}
 	if strings.Contains(yamlOf(t, all), DefaultNamespace) {
 		t.Errorf("%s is named", DefaultNamespace)
+	}
+}
+
+// What can be chosen when Usher is installed is removed again with the rest.
+func TestEverythingHasWhatCanBeChosen(t *testing.T) {
+	everything := objects(t, Everything(DefaultNamespace))
+	options := reflect.TypeFor[Options]()
+	for i := range options.NumField() {
+		field := options.Field(i)
+		if field.Type.Kind() != reflect.Bool || field.Name == "LifecycleServed" { // with which less is installed
+			continue
+		}
+		var chosen Options
+		reflect.ValueOf(&chosen).Elem().Field(i).SetBool(true)
+		for _, object := range objects(t, chosen) {
+			if !has(everything, Ref(object)) {
+				t.Errorf("%s installs %s, which is not removed", field.Name, Ref(object))
+			}
+		}
 	}
 }
