@@ -32,6 +32,7 @@ func (c *cluster) Observe(ctx context.Context, members []system.Member) (*evicti
 		asked[i] = m.ID
 	}
 	v := judge(l)
+	v.distrust(members)
 	return v.evidence(c.alarms(ctx, v), c.maxLag, asked), nil
 }
 

@@ -3,8 +3,11 @@ package etcd_test
 import (
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"usher.sh/usher/api/v1alpha1"
 	"usher.sh/usher/internal/expression"
+	"usher.sh/usher/internal/snapshot"
 	"usher.sh/usher/internal/system"
 	"usher.sh/usher/internal/system/etcd"
 )
@@ -50,4 +53,27 @@ func is(want expression.Type, value any) bool {
 	case expression.Double, expression.Time, expression.Dynamic:
 	}
 	return ok
+}
+
+// TestAnswersWithoutAPod: what answers in the place of a pod that has not started ends as soon as its kubelet knows.
+func TestAnswersWithoutAPod(t *testing.T) {
+	for name, c := range map[string]struct {
+		pod     *snapshot.Pod
+		healthy bool
+	}{
+		"it runs":        {&snapshot.Pod{Name: "b", Node: "n", Phase: corev1.PodRunning}, true},
+		"it has none":    {nil, true},
+		"it is nowhere":  {&snapshot.Pod{Name: "b"}, false},
+		"it only starts": {&snapshot.Pod{Name: "b", Node: "n", Phase: corev1.PodPending}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			e, err := three().Open(maxLag, patience).Observe(t.Context(), []system.Member{{MemberRef: v1alpha1.MemberRef{ID: "b"}, Pod: c.pod}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if healthy, others := e.Members["b"]["healthy"], e.Members["c"]["quorumWithout"]; healthy != c.healthy || others != c.healthy {
+				t.Errorf("healthy: %v; a quorum without another: %v; want %t", healthy, others, c.healthy)
+			}
+		})
+	}
 }

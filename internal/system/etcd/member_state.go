@@ -6,6 +6,10 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"usher.sh/usher/internal/system"
 )
 
 // memberState is what is held to be true of one member.
@@ -49,6 +53,19 @@ func judge(l *clusterRead) *view {
 	}
 	v.measure()
 	return v
+}
+
+// distrust takes no member for healthy whose pod has not started: what answers in its place is the process of a pod that was removed without waiting for its end, and ends
+// as soon as its kubelet knows.
+func (v *view) distrust(members []system.Member) {
+	for _, s := range v.members {
+		left := func(m system.Member) bool {
+			return (m.ID == s.Name && v.unique(s.Name) || m.ID == hexID(s.ID)) && m.Pod != nil && (m.Pod.Node == "" || m.Pod.Phase == corev1.PodPending)
+		}
+		if s.healthy() && slices.ContainsFunc(members, left) {
+			s.why = "answers, and its pod has not started: a process that was left behind"
+		}
+	}
 }
 
 // attribute gives each answer to the member that signed it. Of several answers of one member the one that reached the quorum
