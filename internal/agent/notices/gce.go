@@ -17,7 +17,7 @@ const (
 	gceSlack = 10 * time.Second
 	// gcePatience is how long an answer is waited for that is to come at once.
 	gcePatience = 5 * time.Second
-	// gcePause is after each answer: a server that does not wait although it was asked to is asked no faster.
+	// gcePause is between two questions: a server that does not wait although it was asked to is asked no faster.
 	gcePause = time.Second
 )
 

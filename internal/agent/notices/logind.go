@@ -24,8 +24,7 @@ const (
 	logindPath      = dbus.ObjectPath("/org/freedesktop/login1")
 	logindInterface = "org.freedesktop.login1.Manager"
 	logindShutdown  = "PrepareForShutdown"
-	// busPatience is how long the bus, and what is on it, may take to answer.
-	busPatience = 10 * time.Second
+	busPatience     = 10 * time.Second
 	// mostSignals is how many signals may wait to be looked at.
 	mostSignals = 16
 )
@@ -42,6 +41,8 @@ type logind struct {
 	address string
 	board   *Board
 	cluster func() time.Time
+	// patience is how long the bus, and what is on it, may take to answer.
+	patience time.Duration
 
 	lock *os.File // nil: not held. It outlives a session: without the bus, a shutdown is delayed all the same
 }
@@ -104,7 +105,7 @@ func (l *logind) session(ctx context.Context) error {
 func (s *session) connect(ctx context.Context) error {
 	within, stop := context.WithCancelCause(ctx)
 	context.AfterFunc(ctx, func() { stop(nil) })
-	late := time.AfterFunc(busPatience, func() { stop(fmt.Errorf("no answer came within %s", busPatience)) })
+	late := time.AfterFunc(s.patience, func() { stop(fmt.Errorf("no answer came within %s", s.patience)) })
 	conn, err := dbus.Connect(s.address, dbus.WithContext(within), dbus.WithSignalHandler(dbus.NewSequentialSignalHandler()))
 	late.Stop()
 	if cause := context.Cause(within); cause != nil {
@@ -120,7 +121,7 @@ func (s *session) connect(ctx context.Context) error {
 
 // begin subscribes first, so that nothing is missed, then asks whether a shutdown is under way already and takes the lock.
 func (s *session) begin(ctx context.Context) (going bool, err error) {
-	ctx, cancel := context.WithTimeout(ctx, busPatience)
+	ctx, cancel := context.WithTimeout(ctx, s.patience)
 	defer cancel()
 	s.conn.Signal(s.signals)
 	err = errors.Join(
@@ -223,7 +224,7 @@ func (s *session) take(ctx context.Context, signal *dbus.Signal) error {
 	if err := dbus.Store(signal.Body, &going); err != nil {
 		return fmt.Errorf("logind's signal %s is not as it is documented: %w", logindShutdown, err)
 	}
-	ctx, cancel := context.WithTimeout(ctx, busPatience)
+	ctx, cancel := context.WithTimeout(ctx, s.patience)
 	defer cancel()
 	if going {
 		_ = s.readDelay(ctx) // it may have been set since; what it was at the start is kept

@@ -20,7 +20,7 @@ type question struct {
 	name string
 	// ask asks once. It returns what stands, by the clock of the service.
 	ask func(ctx context.Context) (metadata.Answer, error)
-	// pause is between an answer and the next time. A service that itself answers only when there is news is not spared by it.
+	// pause is between the beginnings of two questions: one that hangs until there is news is asked again at once.
 	pause time.Duration
 	// after is called with what was answered, unless it is nil: what is to be said to the service.
 	after func(ctx context.Context)
@@ -43,14 +43,14 @@ func (s *source) asked() metadata.Asked {
 func (s *source) repeat(ctx context.Context, q *question) {
 	failures := 0
 	for ctx.Err() == nil {
-		pause := q.pause
+		began := time.Now()
 		if err := s.once(ctx, q); err != nil {
-			pause = backoff(failures)
+			wait(ctx, backoff(failures))
 			failures++
-		} else {
-			failures = 0
+			continue
 		}
-		wait(ctx, pause)
+		failures = 0
+		wait(ctx, q.pause-time.Since(began))
 	}
 }
 

@@ -56,7 +56,7 @@ func New(o Options) (*Watcher, error) {
 			base.client = newMetadataClient(linkLocal, o.Transport)
 			questions = (&azure{source: base}).questions()
 		case notice.Logind:
-			l := &logind{node: o.Node, address: o.Bus, board: w.board, cluster: o.Now}
+			l := &logind{node: o.Node, address: o.Bus, board: w.board, cluster: o.Now, patience: busPatience}
 			w.add(logindName, notice.Logind, l.run)
 		default:
 			return nil, fmt.Errorf("%q is no source of notices on nodes: it can be %s", name, text.Join(Sources(), ", "))
