@@ -165,3 +165,19 @@ func TestAzureWithoutAName(t *testing.T) {
 		}
 	})
 }
+
+// An approval that is refused is not asked for at each look.
+func TestAzureApprovalIsRefused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		service := metadatasim.NewAzure("vm1")
+		w := watch(t, notice.Azure, service.Transport(), nil)
+		service.Schedule(reboot("e1", "vm1"))
+		pass(5 * time.Second)
+		service.Inject(metadatasim.Fault{Method: http.MethodPost, Status: 400, Body: "no"})
+		w.Board().Drained(notice.Azure, "e1")
+		pass(3 * time.Minute)
+		if n := count(service.TakeRequests(), "POST "); n < 6 || n > 7 {
+			t.Errorf("%d approvals in three minutes", n)
+		}
+	})
+}

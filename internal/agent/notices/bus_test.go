@@ -32,10 +32,7 @@ func newBus(t *testing.T) *bus {
 	if _, err := exec.LookPath("dbus-daemon"); err != nil {
 		t.Skip("NOT TESTED: dbus-daemon is not there, and without it nothing of logind is tested; install Debian's package dbus-daemon")
 	}
-	folder, err := os.MkdirTemp("", "bus") // t.TempDir's names are longer than addresses of sockets may be
-	if err != nil {
-		t.Fatal(err)
-	}
+	folder := t.TempDir()
 	b := &bus{t: t, folder: folder, address: "unix:path=" + filepath.Join(folder, "socket")}
 	config := fmt.Sprintf(`<!DOCTYPE busconfig PUBLIC "-//freedesktop//DTD D-Bus Bus Configuration 1.0//EN" "http://www.freedesktop.org/standards/dbus/1.0/busconfig.dtd">
 <busconfig><listen>%s</listen><auth>EXTERNAL</auth>
@@ -43,10 +40,7 @@ func newBus(t *testing.T) *bus {
 	if err := os.WriteFile(filepath.Join(folder, "config"), []byte(config), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
-		b.stop()
-		_ = os.RemoveAll(folder)
-	})
+	t.Cleanup(b.stop)
 	b.start()
 	return b
 }
@@ -133,8 +127,9 @@ func (l *login) inhibit(what, who, why, mode string) (dbus.UnixFD, *dbus.Error) 
 	if err != nil {
 		return 0, dbus.MakeFailedError(err)
 	}
+	fd := dbus.UnixFD(write.Fd())
 	l.taken <- &inhibitor{[4]string{what, who, why, mode}, read, write}
-	return dbus.UnixFD(write.Fd()), nil
+	return fd, nil
 }
 
 func (l *login) get(of, name string) (dbus.Variant, *dbus.Error) {

@@ -95,7 +95,7 @@ func (w *watching) stands(when string, want ...string) {
 		for _, n := range r.Notices {
 			line := fmt.Sprintf("%s %s", n.Kind, n.Event)
 			if !n.EffectiveTime.IsZero() {
-				line += fmt.Sprintf(" in %s", n.EffectiveTime.Sub(time.Now()).Round(time.Second))
+				line += fmt.Sprintf(" in %s", time.Until(n.EffectiveTime).Round(time.Second))
 			}
 			if n.Withdrawn {
 				line += " withdrawn"

@@ -129,7 +129,9 @@ func TestLogindCalledOff(t *testing.T) {
 func TestLogindUnderWay(t *testing.T) {
 	b := newBus(t)
 	login := b.login()
+	login.mu.Lock()
 	login.going, login.busy = true, true
+	login.mu.Unlock()
 	inhibit(t, b.address, busPatience).until("shutdown")
 }
 

@@ -57,11 +57,10 @@ func (s *source) repeat(ctx context.Context, q *question) {
 // once asks and enters the answer.
 func (s *source) once(ctx context.Context, q *question) error {
 	answer, err := q.ask(ctx)
-	switch {
-	case ctx.Err() != nil:
-		return nil
-	case err != nil:
-		s.board.fail(q.name, err)
+	if err != nil {
+		if ctx.Err() == nil { // or it was given up
+			s.board.fail(q.name, err)
+		}
 		return err
 	}
 	s.board.enter(q.name, onClusterClock(answer, s.client.clock.Now(), s.cluster()))
