@@ -15,8 +15,10 @@ import (
 	"usher.sh/usher/api/v1alpha1"
 	"usher.sh/usher/internal/act"
 	"usher.sh/usher/internal/agent/machine"
+	"usher.sh/usher/internal/agent/notices"
 	"usher.sh/usher/internal/agent/wake"
 	"usher.sh/usher/internal/nodepressure"
+	"usher.sh/usher/internal/notice"
 	"usher.sh/usher/internal/observe"
 )
 
@@ -35,6 +37,15 @@ type Options struct {
 	// Client reads; Cluster writes.
 	Client  kubernetes.Interface
 	Cluster Cluster
+	// Notices are the sources that are asked whether this node goes; none: it is not looked for.
+	Notices []notice.Source
+	// Bus is the address of the host's D-Bus, for notices of logind.
+	Bus string
+	// NoticeReader and NoticeWriter store notices.
+	NoticeReader NoticeReader
+	NoticeWriter NoticeWriter
+	// Now is the time as the cluster has it.
+	Now func() time.Time
 	// Self is the agent's own pod; "": found out from its cgroup.
 	Self types.UID
 	// Out gets what the agent sees at start, in sentences; Log what happens then.
@@ -83,19 +94,20 @@ func Run(ctx context.Context, o Options) error {
 type agent struct {
 	Options
 
-	machine      *machine.Machine
-	watcher      *wake.Watcher
-	podCache     *podCache
-	policies     *policies
-	diskScanner  *diskScanner
-	apiserver    *apiserverHealth
-	executor     *executor
-	statusWriter *nodeStatusWriter
-	records      *records
-	metrics      *metrics
-	kubelet      func(context.Context) // compares thresholds with the kubelet's
-	loop         *loop
-	announced    bool // the node has a condition; the loop's alone
+	machine       *machine.Machine
+	watcher       *wake.Watcher
+	podCache      *podCache
+	policies      *policies
+	diskScanner   *diskScanner
+	apiserver     *apiserverHealth
+	executor      *executor
+	statusWriter  *nodeStatusWriter
+	records       *records
+	metrics       *metrics
+	noticeWatcher *notices.Watcher      // nil: notices are not looked for
+	kubelet       func(context.Context) // compares thresholds with the kubelet's
+	loop          *loop
+	announced     bool // the node has a condition; the loop's alone
 
 	begun sync.WaitGroup // actions and events on their way; only the loop begins any
 }
@@ -112,6 +124,13 @@ func newAgent(o Options, m *machine.Machine, w *wake.Watcher, thresholds []nodep
 		apiserver: a.apiserver, outcomes: make(chan outcome, 8),
 	}
 	a.statusWriter = newShower(o.Cluster, o.Log)
+	if len(o.Notices) > 0 {
+		w, err := notices.New(notices.Options{Node: o.Node, Sources: o.Notices, Now: o.Now, Bus: o.Bus, Log: o.Log})
+		if err != nil {
+			return nil, err
+		}
+		a.noticeWatcher = w
+	}
 	see, err := newEyes(o.Node, m)
 	if err != nil {
 		return nil, err
@@ -146,7 +165,11 @@ func (a *agent) run(ctx context.Context) error {
 		return err
 	}
 	watch := func(ctx context.Context) { a.podCache.watch(ctx, a.Client, a.Node, a.apiserver.record) }
-	err = a.decideBeside(within, watch, a.diskScanner.run, a.apiserver.run, a.statusWriter.run, a.kubelet, lockAnew)
+	beside := []func(context.Context){watch, a.diskScanner.run, a.apiserver.run, a.statusWriter.run, a.kubelet, lockAnew}
+	if len(a.Notices) > 0 {
+		beside = append(beside, a.noticeWatcher.Run, newNoticeKeeper(a.Notices, a.noticeWatcher.Board(), &a.Options).run)
+	}
+	err = a.decideBeside(within, beside...)
 	stop()
 	return errors.Join(err, <-serving)
 }

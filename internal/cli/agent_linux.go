@@ -3,18 +3,31 @@ package cli
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"os"
+	"slices"
 
 	"github.com/spf13/cobra"
+	eventsv1 "k8s.io/api/events/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
+	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	crclient "sigs.k8s.io/controller-runtime/pkg/client"
 
+	"usher.sh/usher/api/v1alpha1"
 	"usher.sh/usher/internal/act"
 	"usher.sh/usher/internal/agent"
+	"usher.sh/usher/internal/agent/notices"
 	"usher.sh/usher/internal/evictionrequest/client"
+	"usher.sh/usher/internal/notice"
+	"usher.sh/usher/internal/observe"
+	"usher.sh/usher/internal/text"
 )
 
 const agentLong = `Run the agent: look after this node, and when it runs short of memory, disk, inodes or
@@ -36,9 +49,10 @@ const podUID = "POD_UID"
 type agentOptions struct {
 	genericiooptions.IOStreams
 
-	flags  *genericclioptions.ConfigFlags
-	config string
-	agent  agent.Options
+	flags   *genericclioptions.ConfigFlags
+	config  string
+	notices []string
+	agent   agent.Options
 }
 
 func newAgentCommand(flags *genericclioptions.ConfigFlags, streams genericiooptions.IOStreams) *cobra.Command {
@@ -60,6 +74,8 @@ func newAgentCommand(flags *genericclioptions.ConfigFlags, streams genericioopti
 	set.StringVar(&o.config, "config", "", "A file with thresholds, named as in KubeletConfiguration, and the order; default: "+agent.ConfigFile+" if it is there, and thresholds above the kubelet's defaults.")
 	set.StringVar(&o.agent.CgroupRoot, "cgroup-root", "", "The kubelet's cgroupRoot; default: the one around the agent's own pod, or /.")
 	set.StringVar(&o.agent.StateDir, "state-dir", "", "Where to keep the last 20 records of what was decided, for usher pressure -f; default: nowhere.")
+	set.StringSliceVar(&o.notices, "notices", nil, "Ask these whether the node's machine goes, and have it drained then: ec2, gce, azure, logind (docs/notices.md); default: none.")
+	set.StringVar(&o.agent.Bus, "dbus-address", notices.SystemBus, "Where the host's D-Bus is, for --notices=logind.")
 	set.StringVar(&o.agent.MetricsAddress, "metrics-address", ":9754", "Where to serve /metrics and /healthz; 0: nowhere.")
 	return cmd
 }
@@ -80,6 +96,9 @@ func (o *agentOptions) Complete() error {
 		return err
 	}
 	config.UserAgent = "usher-agent/" + Version()
+	clock := &observe.Clock{}
+	config.Wrap(clock.Wrap)
+	o.agent.Now = clock.Now
 	if o.agent.Client, err = kubernetes.NewForConfig(config); err != nil {
 		return err
 	}
@@ -87,9 +106,45 @@ func (o *agentOptions) Complete() error {
 		Writer: &act.Writer{Client: o.agent.Client, Evictions: client.New(config), OwnRequests: true},
 		Node:   o.agent.Node,
 	}
+	if err := o.completeNotices(config); err != nil {
+		return err
+	}
 	o.agent.Self = types.UID(os.Getenv(podUID))
 	o.agent.Out = o.Out
 	o.agent.Log = slog.New(slog.NewJSONHandler(o.ErrOut, nil))
+	return nil
+}
+
+// completeNotices makes what stores notices, where they are looked for.
+func (o *agentOptions) completeNotices(config *rest.Config) error {
+	for _, name := range o.notices {
+		if !slices.Contains(notices.Sources(), notice.Source(name)) {
+			return fmt.Errorf("--notices: %q is no source of notices on nodes: it can be %s", name, text.Join(notices.Sources(), ", "))
+		}
+		o.agent.Notices = append(o.agent.Notices, notice.Source(name))
+	}
+	if len(o.agent.Notices) == 0 {
+		return nil
+	}
+	dynamic, err := dynamic.NewForConfig(config)
+	if err != nil {
+		return err
+	}
+	scheme := runtime.NewScheme()
+	if err := errors.Join(v1alpha1.AddToScheme(scheme), eventsv1.AddToScheme(scheme)); err != nil {
+		return err
+	}
+	mapper := meta.NewDefaultRESTMapper(nil) // what is written, so that nothing has to be discovered first
+	mapper.Add(v1alpha1.GroupVersion.WithKind("NodeMaintenance"), meta.RESTScopeRoot)
+	mapper.Add(eventsv1.SchemeGroupVersion.WithKind("Event"), meta.RESTScopeNamespace)
+	config = rest.CopyConfig(config)
+	config.ContentType, config.AcceptContentTypes = "", "" // custom resources speak JSON
+	writer, err := crclient.New(config, crclient.Options{Scheme: scheme, Mapper: mapper})
+	if err != nil {
+		return err
+	}
+	o.agent.NoticeReader = &observe.NodeNotices{Client: o.agent.Client, Dynamic: dynamic, Node: o.agent.Node, Namespace: systemNamespace(o.flags)}
+	o.agent.NoticeWriter = &act.Notices{Client: writer, Instance: "usher-agent-" + o.agent.Node, Now: o.agent.Now}
 	return nil
 }
 

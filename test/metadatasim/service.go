@@ -120,6 +120,7 @@ func (s *service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	maps.Copy(w.Header(), answer.Header)
 	w.WriteHeader(answer.StatusCode)
 	if _, err := io.Copy(w, answer.Body); err != nil {
+		_ = http.NewResponseController(w).Flush() // what came before the break
 		panic(http.ErrAbortHandler)
 	}
 }
