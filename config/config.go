@@ -4,7 +4,8 @@ package config
 
 import "embed"
 
-// Default is the folder whose kustomization names all the others but Agent, Maintenance, MemberSet, Notices, Replacement and Workloads.
+// Default is the folder whose kustomization names all the others but Agent, Maintenance, MemberSet, NodeNotices, Notices, Replacement
+// and Workloads.
 const Default = "default"
 
 // Agent is the folder of what runs on every node, for those who want it.
@@ -19,6 +20,9 @@ const MemberSet = "memberset"
 // Notices is the folder of what the manager needs to act on notices of nodes beside what Maintenance has, for those who want that.
 const Notices = "notices"
 
+// NodeNotices is the folder of what agents need to act on notices of their nodes beside what Agent has, for those who want that.
+const NodeNotices = "nodenotices"
+
 // Replacement is the folder of what the manager needs to replace members, for those who want that.
 const Replacement = "replacement"
 
@@ -27,5 +31,5 @@ const Workloads = "workloads"
 
 // Files are the manifests.
 //
-//go:embed default crd manager rbac webhook agent maintenance memberset notices replacement workloads
+//go:embed default crd manager rbac webhook agent maintenance memberset nodenotices notices replacement workloads
 var Files embed.FS

@@ -3,10 +3,8 @@ package cli
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"os"
-	"slices"
 
 	"github.com/spf13/cobra"
 	eventsv1 "k8s.io/api/events/v1"
@@ -25,9 +23,7 @@ import (
 	"usher.sh/usher/internal/agent"
 	"usher.sh/usher/internal/agent/notices"
 	"usher.sh/usher/internal/evictionrequest/client"
-	"usher.sh/usher/internal/notice"
 	"usher.sh/usher/internal/observe"
-	"usher.sh/usher/internal/text"
 )
 
 const agentLong = `Run the agent: look after this node, and when it runs short of memory, disk, inodes or
@@ -117,11 +113,9 @@ func (o *agentOptions) Complete() error {
 
 // completeNotices makes what stores notices, where they are looked for.
 func (o *agentOptions) completeNotices(config *rest.Config) error {
-	for _, name := range o.notices {
-		if !slices.Contains(notices.Sources(), notice.Source(name)) {
-			return fmt.Errorf("--notices: %q is no source of notices on nodes: it can be %s", name, text.Join(notices.Sources(), ", "))
-		}
-		o.agent.Notices = append(o.agent.Notices, notice.Source(name))
+	var err error
+	if o.agent.Notices, err = nodeSources("--notices", o.notices); err != nil {
+		return err
 	}
 	if len(o.agent.Notices) == 0 {
 		return nil

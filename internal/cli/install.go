@@ -54,6 +54,7 @@ type installOptions struct {
 	agent       bool
 	maintain    bool
 	notices     bool
+	nodeNotices []string
 	replace     bool
 	sets        bool
 	plain       bool
@@ -85,6 +86,7 @@ func newInstallCommand(config *genericclioptions.ConfigFlags, streams genericioo
 	cmd.Flags().BoolVar(&o.agent, "agent", false, "Install an agent on every node as well, which acts when the node runs short (usher agent --help).")
 	cmd.Flags().BoolVar(&o.maintain, "maintenance", false, "Let the manager drain nodes for NodeMaintenances (usher maintain --help): it may evict and delete pods everywhere then.")
 	cmd.Flags().BoolVar(&o.notices, "notices", false, "Let the manager take notices of nodes that go, as alerts (docs/notices.md), and drain them: this brings what --maintenance does.")
+	cmd.Flags().StringSliceVar(&o.nodeNotices, "node-notices", nil, "Install agents that ask these whether their node goes, and have it drained then: ec2, gce, azure, logind (docs/notices.md). This brings what --agent and --maintenance do.")
 	cmd.Flags().BoolVar(&o.replace, "replacement", false, "Let the manager replace members for ReplacementRequests (usher replace --help): it may delete pods and claims everywhere then.")
 	cmd.Flags().BoolVar(&o.sets, "member-sets", false, "Let the manager run the members of MemberSets itself, and replace members: it may create and delete pods, claims and Services everywhere then.")
 	cmd.Flags().BoolVar(&o.plain, "workloads", false, "Give the manager the right to read and scale plain workloads as well, for policies of the system kubernetes.")
@@ -116,6 +118,9 @@ func (o *installOptions) Validate() error {
 	if o.fdbcli != "" && o.url != "" {
 		return fmt.Errorf("--fdbcli-image has no meaning with --webhook-url: give the manager that runs elsewhere --fdbcli PATH")
 	}
+	if _, err := nodeSources("--node-notices", o.nodeNotices); err != nil {
+		return err
+	}
 	return checkURL(o.url)
 }
 
@@ -142,14 +147,14 @@ func checkURL(address string) error {
 }
 
 // runsPods reports whether anything that is installed runs in the cluster.
-func (o *installOptions) runsPods() bool { return o.url == "" || o.agent }
+func (o *installOptions) runsPods() bool { return o.url == "" || o.agent || len(o.nodeNotices) > 0 }
 
 // podImage is the image of manager and agents; "" if none is known.
 func (o *installOptions) podImage() string { return cmp.Or(o.image, releaseImage) }
 
 // Run installs.
 func (o *installOptions) Run(ctx context.Context) error {
-	options := install.Options{Namespace: systemNamespace(o.config), Image: o.podImage(), URL: o.url, Agent: o.agent, Maintenance: o.maintain, Notices: o.notices, Replacement: o.replace, MemberSets: o.sets, FDBCLIImage: o.fdbcli, Workloads: o.plain}
+	options := install.Options{Namespace: systemNamespace(o.config), Image: o.podImage(), URL: o.url, Agent: o.agent, Maintenance: o.maintain, Notices: o.notices, NodeNotices: o.nodeNotices, Replacement: o.replace, MemberSets: o.sets, FDBCLIImage: o.fdbcli, Workloads: o.plain}
 	if o.dryRun == dryRunClient {
 		return o.print(options)
 	}

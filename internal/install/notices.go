@@ -1,7 +1,9 @@
 package install
 
 import (
+	"errors"
 	"fmt"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -36,4 +38,19 @@ func noticesConfig(namespace string) *unstructured.Unstructured {
 	config.SetNamespace(namespace)
 	config.SetName(notice.ConfigName)
 	return config
+}
+
+// addNodeNotices has agents look for notices. They are on the network of their nodes: services of metadata answer no others by default, or not as the node.
+func (o Options) addNodeNotices(agents *unstructured.Unstructured) error {
+	fields := []string{"spec", "template", "spec"}
+	err := inEach(agents, func(container map[string]any) error {
+		args, _, err := unstructured.NestedSlice(container, "args")
+		if err != nil {
+			return fmt.Errorf("reading its arguments: %w", err)
+		}
+		container["args"] = append(args, "--notices="+strings.Join(o.NodeNotices, ","), "--namespace="+o.Namespace)
+		return nil
+	}, append(fields, "containers")...)
+	return errors.Join(err, unstructured.SetNestedField(agents.Object, true, append(fields, "hostNetwork")...),
+		unstructured.SetNestedField(agents.Object, "ClusterFirstWithHostNet", append(fields, "dnsPolicy")...))
 }

@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"usher.sh/usher/config"
+	"usher.sh/usher/internal/notice"
 )
 
 // Options say what is installed.
@@ -23,6 +24,8 @@ type Options struct {
 	Maintenance bool
 	// Notices: the manager takes notices of nodes, and gets the rights to act on them and those to drain.
 	Notices bool
+	// NodeNotices are the sources that agents ask for notices of their nodes: agents are installed then, and the manager gets the rights to drain.
+	NodeNotices []string
 	// Replacement: the manager gets the rights that it needs to replace members.
 	Replacement bool
 	// MemberSets: the manager gets the rights that it needs to run members itself, and those to replace them.
@@ -52,10 +55,13 @@ func Objects(o Options) ([]*unstructured.Unstructured, error) {
 		return nil, fmt.Errorf("reading the manifests: %w", err)
 	}
 	var folders []string
-	if o.Agent {
+	if o.Agent || len(o.NodeNotices) > 0 {
 		folders = append(folders, config.Agent)
 	}
-	if o.Maintenance || o.Notices {
+	if len(o.NodeNotices) > 0 {
+		folders = append(folders, config.NodeNotices)
+	}
+	if o.Maintenance || o.Notices || len(o.NodeNotices) > 0 {
 		folders = append(folders, config.Maintenance)
 	}
 	if o.Notices {
@@ -89,7 +95,9 @@ func Objects(o Options) ([]*unstructured.Unstructured, error) {
 
 // Everything is what may have been installed in a namespace, whatever was chosen.
 func Everything(namespace string) Options {
-	return Options{Namespace: namespace, Agent: true, Maintenance: true, Notices: true, Replacement: true, MemberSets: true, Workloads: true}
+	return Options{
+		Namespace: namespace, Agent: true, Maintenance: true, Notices: true, NodeNotices: []string{string(notice.Logind)}, Replacement: true, MemberSets: true, Workloads: true,
+	}
 }
 
 // rank orders kinds by what must be there before: what limits an account comes before what gives it rights.
@@ -129,6 +137,11 @@ func (o Options) adapt(object *unstructured.Unstructured) error {
 	}
 	if object.GetKind() == "Deployment" && o.FDBCLIImage != "" {
 		if err := o.addFDBCLI(object); err != nil {
+			return err
+		}
+	}
+	if object.GetKind() == "DaemonSet" && len(o.NodeNotices) > 0 {
+		if err := o.addNodeNotices(object); err != nil {
 			return err
 		}
 	}

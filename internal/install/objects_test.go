@@ -191,11 +191,17 @@ func TestEverythingHasWhatCanBeChosen(t *testing.T) {
 	options := reflect.TypeFor[Options]()
 	for i := range options.NumField() {
 		field := options.Field(i)
-		if field.Type.Kind() != reflect.Bool || field.Name == "LifecycleServed" { // with which less is installed
+		var chosen Options
+		switch value := reflect.ValueOf(&chosen).Elem().Field(i); {
+		case field.Name == "LifecycleServed": // with which less is installed
+			continue
+		case field.Type.Kind() == reflect.Bool:
+			value.SetBool(true)
+		case field.Type.Kind() == reflect.Slice:
+			value.Set(reflect.ValueOf([]string{"ec2"}))
+		default:
 			continue
 		}
-		var chosen Options
-		reflect.ValueOf(&chosen).Elem().Field(i).SetBool(true)
 		for _, object := range objects(t, chosen) {
 			if !has(everything, Ref(object)) {
 				t.Errorf("%s installs %s, which is not removed", field.Name, Ref(object))
