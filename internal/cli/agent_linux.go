@@ -70,7 +70,7 @@ func newAgentCommand(flags *genericclioptions.ConfigFlags, streams genericioopti
 	set.StringVar(&o.config, "config", "", "A file with thresholds, named as in KubeletConfiguration, and the order; default: "+agent.ConfigFile+" if it is there, and thresholds above the kubelet's defaults.")
 	set.StringVar(&o.agent.CgroupRoot, "cgroup-root", "", "The kubelet's cgroupRoot; default: the one around the agent's own pod, or /.")
 	set.StringVar(&o.agent.StateDir, "state-dir", "", "Where to keep the last 20 records of what was decided, for usher pressure -f; default: nowhere.")
-	set.StringSliceVar(&o.notices, "notices", nil, "Ask these whether the node's machine goes, and have it drained then: ec2, gce, azure, logind (docs/notices.md); default: none.")
+	set.StringSliceVar(&o.notices, "notices", nil, "Ask these whether the node's machine goes, and have it drained then: ec2, gce, azure, logind (docs/notices-nodes.md); default: none.")
 	set.StringVar(&o.agent.Bus, "dbus-address", notices.SystemBus, "Where the host's D-Bus is, for --notices=logind.")
 	set.StringVar(&o.agent.MetricsAddress, "metrics-address", ":9754", "Where to serve /metrics and /healthz; 0: nowhere.")
 	return cmd

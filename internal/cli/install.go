@@ -86,7 +86,7 @@ func newInstallCommand(config *genericclioptions.ConfigFlags, streams genericioo
 	cmd.Flags().BoolVar(&o.agent, "agent", false, "Install an agent on every node as well, which acts when the node runs short (usher agent --help).")
 	cmd.Flags().BoolVar(&o.maintain, "maintenance", false, "Let the manager drain nodes for NodeMaintenances (usher maintain --help): it may evict and delete pods everywhere then.")
 	cmd.Flags().BoolVar(&o.notices, "notices", false, "Let the manager take notices of nodes that go, as alerts (docs/notices.md), and drain them: this brings what --maintenance does.")
-	cmd.Flags().StringSliceVar(&o.nodeNotices, "node-notices", nil, "Install agents that ask these whether their node goes, and have it drained then: ec2, gce, azure, logind (docs/notices.md). This brings what --agent and --maintenance do.")
+	cmd.Flags().StringSliceVar(&o.nodeNotices, "node-notices", nil, "Install agents that ask these whether their node goes, and have it drained then: ec2, gce, azure, logind (docs/notices-nodes.md). This brings what --agent and --maintenance do.")
 	cmd.Flags().BoolVar(&o.replace, "replacement", false, "Let the manager replace members for ReplacementRequests (usher replace --help): it may delete pods and claims everywhere then.")
 	cmd.Flags().BoolVar(&o.sets, "member-sets", false, "Let the manager run the members of MemberSets itself, and replace members: it may create and delete pods, claims and Services everywhere then.")
 	cmd.Flags().BoolVar(&o.plain, "workloads", false, "Give the manager the right to read and scale plain workloads as well, for policies of the system kubernetes.")
