@@ -54,6 +54,25 @@ func Objects(o Options) ([]*unstructured.Unstructured, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading the manifests: %w", err)
 	}
+	for _, folder := range o.folders() {
+		more, err := load(config.Files, folder, o.Namespace)
+		if err != nil {
+			return nil, fmt.Errorf("reading the manifests of %s: %w", folder, err)
+		}
+		all = append(all, more...)
+	}
+	all = slices.DeleteFunc(all, o.unwanted)
+	for _, object := range all {
+		if err := o.adapt(object); err != nil {
+			return nil, fmt.Errorf("adapting %s: %w", Ref(object), err)
+		}
+	}
+	slices.SortStableFunc(all, func(a, b *unstructured.Unstructured) int { return rank(a) - rank(b) })
+	return all, nil
+}
+
+// folders are those of config beside Default.
+func (o Options) folders() []string {
 	var folders []string
 	if o.Agent || len(o.NodeNotices) > 0 {
 		folders = append(folders, config.Agent)
@@ -76,21 +95,7 @@ func Objects(o Options) ([]*unstructured.Unstructured, error) {
 	if o.Workloads {
 		folders = append(folders, config.Workloads)
 	}
-	for _, folder := range folders {
-		more, err := load(config.Files, folder, o.Namespace)
-		if err != nil {
-			return nil, fmt.Errorf("reading the manifests of %s: %w", folder, err)
-		}
-		all = append(all, more...)
-	}
-	all = slices.DeleteFunc(all, o.unwanted)
-	for _, object := range all {
-		if err := o.adapt(object); err != nil {
-			return nil, fmt.Errorf("adapting %s: %w", Ref(object), err)
-		}
-	}
-	slices.SortStableFunc(all, func(a, b *unstructured.Unstructured) int { return rank(a) - rank(b) })
-	return all, nil
+	return folders
 }
 
 // Everything is what may have been installed in a namespace, whatever was chosen.
