@@ -208,7 +208,7 @@ func (a *noticeAPI) set(change func()) {
 }
 
 // keeping runs an agent's part of notices in a bubble; it returns what ends it, as the death of the process does.
-func keeping(t *testing.T, api *noticeAPI, source notice.Source, transport http.RoundTripper) (stop func()) {
+func keeping(t *testing.T, api *noticeAPI, source notice.Source, transport http.RoundTripper) (stop func(), board *notices.Board) {
 	t.Helper()
 	log := slog.New(slog.DiscardHandler)
 	w, err := notices.New(notices.Options{Node: "node-1", Sources: []notice.Source{source}, Transport: transport, Log: log})
@@ -225,7 +225,7 @@ func keeping(t *testing.T, api *noticeAPI, source notice.Source, transport http.
 		running.Wait()
 	}
 	t.Cleanup(stop)
-	return stop
+	return stop, w.Board()
 }
 
 func passes(d time.Duration) {
@@ -237,7 +237,7 @@ func passes(d time.Duration) {
 func TestNoticeBecomesAMaintenance(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		api, service := newNoticeAPI(), metadatasim.NewEC2()
-		keeping(t, api, notice.EC2, service.Transport())
+		_, board := keeping(t, api, notice.EC2, service.Transport())
 		passes(time.Minute)
 		api.expect(t, "nothing is announced")
 		service.Interrupt("terminate", time.Now().Add(2*time.Minute))
@@ -255,6 +255,9 @@ func TestNoticeBecomesAMaintenance(t *testing.T) {
 		service.Withdraw(metadatasim.EC2TerminationTime)
 		passes(5 * time.Second)
 		api.expect(t, "withdrawn")
+		if stored := board.Reports()[0].Notices; len(stored) > 0 {
+			t.Errorf("%+v is kept, and what follows from it is stored", stored)
+		}
 	})
 }
 
@@ -301,7 +304,7 @@ func TestNoticeWhileTheAPIServerIsAway(t *testing.T) {
 func TestNoticesOfAnEarlierLife(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		api, service := newNoticeAPI(), metadatasim.NewEC2()
-		stop := keeping(t, api, notice.EC2, service.Transport())
+		stop, _ := keeping(t, api, notice.EC2, service.Transport())
 		service.Interrupt("hibernate", time.Now().Add(2*time.Minute))
 		service.Set(metadatasim.EC2Lifecycle, "Terminated")
 		passes(10 * time.Second)
@@ -309,8 +312,9 @@ func TestNoticesOfAnEarlierLife(t *testing.T) {
 		before := api.has()
 		service.Inject(metadatasim.Fault{Path: metadatasim.EC2Scheduled, Status: 500})
 		service.Set(metadatasim.EC2Lifecycle, "InService")
+		alert := notice.Notice{Source: notice.Alertmanager, Node: "node-1"} // another's to end
 		others := &v1alpha1.NodeMaintenance{
-			ObjectMeta: metav1.ObjectMeta{Name: "anna"},
+			ObjectMeta: metav1.ObjectMeta{Name: alert.Name(), Annotations: map[string]string{notice.EndAnnotation: "1999-01-01T00:00:00Z"}},
 			Spec:       v1alpha1.NodeMaintenanceSpec{Requester: "alertmanager.notice.usher.sh/Problem", Nodes: v1alpha1.NodeSelection{Names: []string{"node-1"}}},
 		}
 		api.set(func() { api.put(others) })
