@@ -9,8 +9,12 @@ import (
 
 // Who wants no notices has a manager that does not listen for them, and may make no maintenances.
 func TestNoticesOnlyWhereTheyAreWanted(t *testing.T) {
-	if all := objects(t, Options{Maintenance: true}); has(all, "clusterrole/usher-notices") || strings.Contains(yamlOf(t, all), "--notices-address") {
+	maintained := objects(t, Options{Maintenance: true})
+	if has(maintained, "clusterrole/usher-notices") || strings.Contains(yamlOf(t, maintained), "--notices-address") {
 		t.Error("notices are there without being wanted")
+	}
+	if !has(maintained, "validatingadmissionpolicybinding/usher-notice-requesters") {
+		t.Error("without notices, who makes a NodeMaintenance may have it pass the limits of others")
 	}
 	all := objects(t, Options{Notices: true, Namespace: "guards"})
 	for _, ref := range []string{
