@@ -72,11 +72,11 @@ func (h *house) replacementByOperators(t *testing.T) {
 func (h *house) replacesByOperator(t *testing.T, o *operated, page string) {
 	t.Helper()
 	ns := h.lab.Namespace(t)
-	h.lab.Nodes(t, 1)
+	node := h.lab.Nodes(t, 1)[0]
 	policy := h.example(t, o, page, ns)
 	operator := h.operator(t, ns, policy.Spec.Members[0].Controllers[0])
 	for _, name := range o.pods {
-		h.operatedPod(t, o, ns, name)
+		h.operatedPod(t, o, ns, node, name)
 	}
 	h.lab.WaitReady(t, ns, o.labels, len(o.pods))
 
@@ -102,7 +102,7 @@ func (h *house) replacesByOperator(t *testing.T, o *operated, page string) {
 	}
 	must(t, operator.CoreV1().Pods(ns).Delete(t.Context(), o.pods[0], metav1.DeleteOptions{GracePeriodSeconds: new(int64)}))
 	h.waitReplacement(t, ns, q.Name, "the successor to be waited for", waitsFor("SuccessorMissing"))
-	h.operatedPod(t, o, ns, o.successor)
+	h.operatedPod(t, o, ns, node, o.successor)
 	q = h.waitReplacement(t, ns, q.Name, "the member to be replaced", isReplaced)
 	if q.Status.Successor == nil || q.Status.Successor.PodName != o.successor {
 		t.Errorf("the successor is %+v", q.Status.Successor)
@@ -155,9 +155,11 @@ func (h *house) operator(t *testing.T, ns, user string) kubernetes.Interface {
 	return as
 }
 
-func (h *house) operatedPod(t *testing.T, o *operated, ns, name string) {
+// operatedPod runs a pod on a node of its test: tests beside it lose theirs.
+func (h *house) operatedPod(t *testing.T, o *operated, ns, node, name string) {
 	t.Helper()
 	h.lab.Pod(t, ns, name, func(p *corev1.Pod) {
+		p.Spec.NodeSelector[corev1.LabelHostname] = node
 		p.Labels = maps.Clone(o.labels)
 		if o.idLabel != "" {
 			p.Labels[o.idLabel] = name

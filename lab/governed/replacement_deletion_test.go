@@ -14,8 +14,8 @@ func (h *house) replacementDeletesThePod(t *testing.T) {
 	t.Parallel()
 	t.Helper()
 	ns := h.lab.Namespace(t)
-	h.lab.Nodes(t, 1)
-	h.lab.Deployment(t, ns, "web", 2)
+	nodes := h.lab.Nodes(t, 1)
+	h.lab.Deployment(t, ns, "web", 2, onlyOn(nodes)) // tests beside it lose theirs
 	pods := h.lab.WaitReady(t, ns, testlab.Labels("web"), 2)
 	policy := &v1alpha1.EvictionPolicy{
 		ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "web"},
