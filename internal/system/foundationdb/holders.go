@@ -36,15 +36,45 @@ type holders struct {
 type holder struct {
 	name, zone string
 	gone       time.Time // since when it is not in the status; zero: it is
+	maintained string    // the zone that was under maintenance last and may be its own
+	until      time.Time // when that was seen
 }
 
-// restart has all that is gone of a zone be gone no earlier than at a time, also where its zone is not known; "": of all zones.
-func (h *holders) restart(zone string, at time.Time) {
+// goneSince is since when FoundationDB may find out that a process is gone. Beside a zone that is under maintenance: if it is of another one, of which that conceals nothing.
+func (h holder) goneSince(zone string) time.Time {
+	if zone != "" && h.maintained == zone || h.until.Before(h.gone) {
+		return h.gone
+	}
+	return h.until
+}
+
+// conceal has a zone be under maintenance, which may be the holder's own. What the one before has concealed is so until its end, whichever of them it is.
+func (h holder) conceal(zone string, now time.Time) holder {
+	if h.maintained != zone {
+		h.gone, h.maintained = h.goneSince(""), zone
+	}
+	h.until = now
+	return h
+}
+
+// restart has all that is gone be gone no earlier than at a time.
+func (h *holders) restart(at time.Time) {
 	for _, of := range []map[string]holder{h.processes, h.unseen} {
 		for key, one := range of {
-			if !one.gone.IsZero() && one.gone.Before(at) && (zone == "" || one.zone == "" || one.zone == zone) {
+			if !one.gone.IsZero() && one.gone.Before(at) {
 				one.gone = at
 				of[key] = one
+			}
+		}
+	}
+}
+
+// conceal has all that is gone of a zone be concealed by the maintenance of it, also where its zone is not known.
+func (h *holders) conceal(zone string, now time.Time) {
+	for _, of := range []map[string]holder{h.processes, h.unseen} {
+		for key, one := range of {
+			if !one.gone.IsZero() && (one.zone == "" || one.zone == zone) {
+				of[key] = one.conceal(zone, now)
 			}
 		}
 	}
@@ -56,10 +86,10 @@ func (h *holders) restart(zone string, at time.Time) {
 func (h *holders) look(v *view, members []system.Member, now time.Time) {
 	lacking := v.NotTolerant("") != ""
 	if zone := v.Cluster.MaintenanceZone; zone != "" {
-		h.restart(zone, now)
+		h.conceal(zone, now)
 	}
 	if h.unsure && !lacking && now.Sub(h.looked) > longestBlind {
-		h.restart("", now.Add(concealedFor-countedAfter))
+		h.restart(now.Add(concealedFor - countedAfter))
 	}
 	if h.unsure = lacking; v.CopiesKnown() {
 		h.looked = now
@@ -72,7 +102,7 @@ func (h *holders) look(v *view, members []system.Member, now time.Time) {
 		if one.gone.IsZero() {
 			one.gone = now
 		}
-		if now.Sub(one.gone) < countedAfter || lacking {
+		if now.Sub(one.goneSince("")) < countedAfter || lacking {
 			processes[key] = one
 		}
 	}
@@ -127,12 +157,13 @@ func (h *holders) lookForMembers(v *view, members []system.Member, now time.Time
 	h.unseen, h.seen = unseen, seen
 }
 
-// uncounted says what has gone and may be counted as there; "": nothing. What is in a zone is left out; "": nothing is.
+// uncounted says what has gone and may be counted as there; "": nothing. What is in a zone, which is under maintenance, is left out, and what may be in it
+// counts as long as it would in another; "": nothing is.
 func (h *holders) uncounted(zone string, now time.Time) string {
 	var names []string
 	for _, of := range []map[string]holder{h.processes, h.unseen} {
 		for _, one := range of {
-			if age := now.Sub(one.gone); !one.gone.IsZero() && age < countedAfter && (zone == "" || one.zone != zone) {
+			if age := now.Sub(one.goneSince(zone)); !one.gone.IsZero() && age < countedAfter && (zone == "" || one.zone != zone) {
 				names = append(names, text.Name(one.name))
 			}
 		}

@@ -200,6 +200,57 @@ func TestMaintenanceOfAnotherZoneConcealsNothing(t *testing.T) {
 	})
 }
 
+// A manager that has begun after a process was lost does not know its zone. Beside a zone under maintenance that counts as ever: it is in another one, or it may be
+// missing. What a maintenance before has concealed, which may have been of its zone, is so for a while after its end.
+func TestWhatIsGoneOfAnUnknownZoneBesideAMaintenance(t *testing.T) {
+	for name, test := range map[string]struct {
+		zone    string // of p5, which is lost
+		before  string // a zone that is under maintenance when the manager begins, and for a while; "": none
+		refused time.Duration
+	}{
+		"of another zone":                         {zone: "z5", refused: 2 * time.Minute},
+		"of the zone":                             {zone: "z1", refused: 2 * time.Minute},
+		"of one that was under maintenance":       {zone: "z5", before: "z5", refused: 2 * time.Minute},
+		"of another, and its loss has ended that": {zone: "z5", before: "z4"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			sim := fdbsim.New(8, 2)
+			sim.Classes(strings.Fields("storage storage storage storage storage log log log")...)
+			sim.Find("p5").Zone = test.zone
+			sim.Advance(10 * time.Minute)
+			b := newBench(t, simulated{sim}, 8, v1alpha1.FoundationDBWaits{})
+			if test.before != "" {
+				b.byHand("maintenance on " + test.before + " 3000")
+			}
+			sim.Kill("p5")
+			sim.Advance(20 * time.Second)
+			b.observe()
+			if test.before != "" {
+				b.pass(sim, 5*time.Minute)
+				b.observe()
+				b.byHand("maintenance off")
+			}
+			for second := range 6 * 60 {
+				if second%10 == 0 { // the loss of another zone ends it
+					b.byHand("maintenance on z1 3000")
+				}
+				evidence := b.observe()
+				lacks := evidence.Members["p1"]["notTolerant"]
+				if after := time.Duration(second) * time.Second; (lacks == "") != (after >= test.refused) {
+					t.Fatalf("after %s: %q while %d shards lack copies", after, lacks, sim.Thin())
+				}
+				if stops := sim.WouldStop("p1", "p5"); lacks == "" && stops != "" {
+					t.Fatalf("p1 may be away, and %s", stops)
+				}
+				if evidence.Members["p2"]["notTolerant"] == "" {
+					t.Fatal("p2, which is of another zone, may be away")
+				}
+				sim.Advance(time.Second)
+			}
+		})
+	}
+}
+
 // A manager that has not looked for long does not know what was there meanwhile.
 func TestAGapIsNoMissingTime(t *testing.T) {
 	sim := fdbsim.New(7, 2)

@@ -58,7 +58,7 @@ func (r *roster) look(v *view, now time.Time) {
 	}
 	if gap := now.Sub(r.looked); gap < 0 || gap > longestGap {
 		r.gone, r.emptied = nil, nil
-		r.holders.restart("", now)
+		r.holders.restart(now)
 	}
 	r.looked = now
 	gone, emptied := map[string]absence{}, map[string][]*status.Process{}
