@@ -335,10 +335,15 @@ func (w *world) isToLeave(policy string, pod *corev1.Pod) bool {
 	})
 }
 
-// silent names the agents that are wanted gone, whose nodes are locked, and whose eviction does not say so, once there was time to take the request up.
+// silent names the agents that are wanted gone, whose nodes are locked, and whose eviction does not say what it waits for, once there was time to take the request up. Those of a
+// DaemonSet never go, with locks or without: their evictions say that, and are looked at again once locks go, not when more come.
 func (w *world) silent() []string {
 	if len(w.standing()) != 1 || w.policy(w.standing()[0]).Spec.Suspend {
 		return nil
+	}
+	waits := "has locks of what needs it there"
+	if w.lockSite().daemon {
+		waits = "a pod of a DaemonSet cannot be evicted"
 	}
 	var all []string
 	for _, p := range w.site.members() {
@@ -349,7 +354,7 @@ func (w *world) silent() []string {
 		long := slices.ContainsFunc(w.wanting(pod, ""), func(q *api.EvictionRequest) bool { return time.Since(q.CreationTimestamp.Time) > drain.TakenUpWithin })
 		locked := slices.ContainsFunc(slices.Collect(maps.Keys(w.lockedNode(pod.Spec.NodeName).Annotations)), func(key string) bool { return strings.HasPrefix(key, lockPrefix+"/") })
 		said := w.blocker(evictionrequest.Ref{Namespace: namespace, Name: pod.Name, UID: pod.UID})
-		if long && locked && !strings.Contains(said, "has locks of what needs it there") {
+		if long && locked && !strings.Contains(said, waits) {
 			all = append(all, fmt.Sprintf("%s is wanted gone, %s is locked, and the eviction says: %q", pod.Name, pod.Spec.NodeName, said))
 		}
 	}

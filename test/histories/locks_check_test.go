@@ -5,9 +5,11 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	api "k8s.io/api/lifecycle/v1alpha1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"usher.sh/usher/api/v1alpha1"
+	"usher.sh/usher/internal/evictionrequest"
 )
 
 const lockedBy = lockPrefix + "/other"
@@ -24,12 +26,12 @@ func lockedDeparture(t *testing.T) *departure {
 			t.Fatal(err)
 		}
 	}
-	d := &departure{world: w}
+	now := time.Now()
+	d := &departure{world: w, removal: &removal{user: "alice", pod: "agent-0", looked: now, began: now}}
 	d.createPolicy(firstPolicy)
 	d.regime = newRegime() // the policy has always been there
 	d.pod = d.comes(t, "agent-0", -time.Hour)
-	now := time.Now()
-	d.removal = &removal{user: "alice", pod: "agent-0", looked: now, began: now, judged: d.pod.UID}
+	d.removal.judged = d.pod.UID
 	d.mark(func(n *corev1.Node) { n.Labels[stateLabel] = v1alpha1.NodeLockLeaves })
 	return d
 }
@@ -41,7 +43,7 @@ func (d *departure) comes(t *testing.T, name string, after time.Duration) *corev
 	if err := d.store.create(pod); err != nil {
 		t.Fatal(err)
 	}
-	d.locks.bound[pod.UID] = time.Now().Add(after)
+	d.locks.bound[pod.UID] = d.removal.began.Add(after)
 	return pod
 }
 
@@ -188,6 +190,55 @@ func TestNodeWrites(t *testing.T) {
 			}
 			before, after := d.mark(c.write)
 			d.checkNodeWrite(look, before, after)
+			d.check(t, c.fails, "LOCKED", c.name)
+		})
+	}
+}
+
+// TestSilentEvictions checks what the eviction of an agent has to say whose node is locked.
+func TestSilentEvictions(t *testing.T) {
+	const (
+		ofLocks  = "node n-keeper-0 has locks of what needs it there: " + lockedBy
+		ofDaemon = "a pod of a DaemonSet cannot be evicted: agent would start it again on the same node at once"
+	)
+	locked := func(d *departure) { d.isLocked(0, true) }
+	for _, c := range []struct {
+		name   string
+		with   func(d *departure)
+		daemon bool
+		asked  time.Duration
+		says   string
+		fails  bool
+	}{
+		{"the locks", locked, false, time.Hour, ofLocks, false},
+		{"something else", locked, false, time.Hour, "the system does not answer", true},
+		{"nothing yet", locked, false, 0, "", false},
+		{"something else of a node that has none", nil, false, time.Hour, "the system does not answer", false},
+		{"of one that no DaemonSet has, that one does", locked, false, time.Hour, ofDaemon, true},
+		{"of a DaemonSet's, that", locked, true, time.Hour, ofDaemon, false},
+		{"of a DaemonSet's, that and the locks", locked, true, time.Hour, ofDaemon + " " + ofLocks, false},
+		{"of a DaemonSet's, the locks alone", locked, true, time.Hour, ofLocks, true},
+		{"of a DaemonSet's, nothing", locked, true, time.Hour, "", true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			d := lockedDeparture(t)
+			d.lockSite().daemon = c.daemon
+			if c.with != nil {
+				c.with(d)
+			}
+			ref := evictionrequest.Ref{Namespace: namespace, Name: d.pod.Name, UID: d.pod.UID}
+			request := evictionrequest.NewRequest(ref, "alice.example.com/x")
+			request.CreationTimestamp = metav1.NewTime(time.Now().Add(-c.asked))
+			d.store.put(request)
+			if c.says != "" {
+				e := &api.Eviction{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "pod-1-agent-0"}}
+				e.Spec.Target.Pod = &api.EvictionPodReference{Name: ref.Name, UID: ref.UID}
+				e.Status.Responders = []api.ResponderStatus{{Message: &c.says}}
+				d.store.put(e)
+			}
+			for _, what := range d.silent() {
+				d.fail("LOCKED", "%s", what)
+			}
 			d.check(t, c.fails, "LOCKED", c.name)
 		})
 	}
