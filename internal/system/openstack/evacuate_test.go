@@ -378,6 +378,13 @@ func TestWordsOfLostHosts(t *testing.T) {
 				a.Alive, a.Description = false, "Usher (namespace other): what it has is moved to other agents"
 			})
 		}, "the BGP dynamic routing agent on compute-1 is being emptied for a policy of namespace other already", 0},
+		"all routers are stuck": {
+			"neutron-l3-agent", "compute-1", func(l *loss) {
+				l.cloud.Make("l3", "r", "compute-1")
+				l.cloud.ChangeAgent("l3", "compute-2", func(a *openstacksim.Agent) { a.Alive = false })
+			},
+			giving + "1; no other agent may have (1): r (00000003-0000-4000-8000-000000000003) has nowhere to go: no other L3 agent is alive, enabled and not being emptied", 1,
+		},
 		"a router is stuck": {"neutron-l3-agent", "compute-1", func(l *loss) {
 			l.cloud.Make("l3", "r", "compute-1")
 			stuck := l.cloud.Make("l3", "far", "compute-1")
