@@ -97,7 +97,10 @@ func (r *region) sendEach(ctx context.Context, n *nova, l *compute.Look, next []
 		if err != nil {
 			return err
 		}
-		if slices.ContainsFunc(now, func(m compute.Migration) bool { return m.Server == next[i].Server && m.ID > newest }) {
+		asked := func(m compute.Migration) bool {
+			return m.Server == next[i].Server && m.Source == l.Host && m.ID > newest // one off another host has brought it here
+		}
+		if slices.ContainsFunc(now, asked) {
 			continue
 		}
 		if err := r.send(ctx, n, next[i:i+1]); err != nil {

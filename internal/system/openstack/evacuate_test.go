@@ -215,6 +215,28 @@ func TestNova5AnotherClientAsksMeanwhile(t *testing.T) {
 	}
 }
 
+// A server is brought to a host by an evacuation, and that host dies as well: the first evacuation is not taken for one of the second loss.
+func TestNova5TwoHostsDieInTurn(t *testing.T) {
+	l := newLoss(t, "active")
+	for range 2 {
+		host := l.cloud.Server("s0").Host
+		l.cloud.Die(host)
+		step := l.evacuation()
+		step.Member = l.ref(host)
+		for range 4 {
+			job, err := l.system.Prepare(t.Context(), step)
+			if err != nil {
+				t.Fatal(err)
+			}
+			step.Job = job
+			l.cloud.Advance(10 * time.Second)
+		}
+		if l.cloud.Server("s0").Host == host {
+			t.Errorf("it stays on %s: %+v", host, l.cloud.Migrations())
+		}
+	}
+}
+
 // Two policies of different namespaces care for one host: each looks before the other has asked for anything. One of them evacuates, and the other says which.
 func TestTwoPoliciesCareForOneHost(t *testing.T) {
 	l := newLoss(t, "active", "active")

@@ -82,7 +82,7 @@ func (l *Look) evacuate(e *Evacuation, s *Server) *Call {
 		e.Moving = append(e.Moving, s.String()+" "+why)
 	case live != nil:
 		e.Stuck = append(e.Stuck, s.String()+" "+live.mayRun(s))
-	case last == nil && mode == v1alpha1.ServerBlock || !slices.Contains(evacuable, s.State):
+	case mode == v1alpha1.ServerBlock && last == nil && !(s.State == "error" && l.evacuationFailed(s.ID)) || !slices.Contains(evacuable, s.State):
 		e.Stuck = append(e.Stuck, s.String()+" "+staysOnDead(s))
 	case why != "":
 		e.Failed = append(e.Failed, s.String()+" "+why)
@@ -111,7 +111,7 @@ func (m *Migration) neverArrives(s *Server) string {
 }
 
 // evacuationFailed reports whether the last evacuation of a server off the host has failed. That puts it into the state error, in which it may be for no other
-// reason: it stays by no policy.
+// reason: it stays, and is blocked, by no policy.
 func (l *Look) evacuationFailed(server string) bool {
 	last := l.x.evacuated[server]
 	return last != nil && last.failed()

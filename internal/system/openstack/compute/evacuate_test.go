@@ -76,6 +76,10 @@ func TestEvacuate(t *testing.T) {
 			dead(servers{server("a", "error")}, with(evacuation(3, "a", "failed"), func(m *compute.Migration) { m.Changed = now.Add(-compute.Again) })),
 			compute.Evacuation{Left: 1, Next: []compute.Call{evacuate("a", 3)}},
 		},
+		"one that is in the state error since an evacuation failed in an earlier loss is blocked by no policy": {
+			dead(servers{server("a", "error")}, with(evacuation(1, "a", "failed"), func(m *compute.Migration) { m.Changed = now.Add(-compute.Again) })),
+			compute.Evacuation{Left: 1, Next: []compute.Call{evacuate("a", 0)}},
+		},
 		"one that was under way before the step began is on its way, whoever asked for it": {
 			dead(servers{server("a", "active"), server("b", "active")}, evacuation(1, "a", "pre-migrating"), evacuation(2, "b", "done")),
 			compute.Evacuation{Left: 2, Moving: []string{"a evacuation to other: migration 1 is pre-migrating", "b evacuation to other: migration 2 is done"}},
