@@ -65,6 +65,13 @@ func (s *reconciler) lose(ctx context.Context, f *facts, in *eviction.StatusInpu
 	}
 }
 
+// staysOff reports whether a node is still proven off, just before a step for it is asked for: the write that announces it may have taken longer than a machine takes
+// to boot.
+func (s *reconciler) staysOff(ctx context.Context, node string) bool {
+	off, err := s.Gatherer.Off(ctx, node)
+	return err == nil && off
+}
+
 // provesOff passes fences from when they prove a node off, and when they do so no more.
 func provesOff() predicate.Predicate {
 	proves := func(o client.Object) bool {

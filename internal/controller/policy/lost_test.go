@@ -133,6 +133,38 @@ func TestMembersOfALostNode(t *testing.T) {
 	})
 }
 
+// A node answers again while the write is under way that announces a step for its loss: nothing is asked for.
+func TestANodeAnswersBeforeAStepIsAskedFor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := &cloud{left: 1}
+		node, fence := silentNode(time.Now().Add(-10 * time.Minute).Truncate(time.Second))
+		pod := newMember("hv-1", "db")
+		pod.Spec.NodeName = "n1"
+		policy := newPolicy("db", func(p *v1alpha1.EvictionPolicy) {
+			p.Spec.Members[0].ID = "pod.node"
+			p.Spec.Roles[0].Lost = &v1alpha1.Lost{Prepare: []v1alpha1.Preparation{{Name: "Evacuate", When: "member.left > 0", Message: "some are left"}}}
+		})
+		slow := func(ctx context.Context, to client.Client, sub string, o client.Object, p client.Patch, options ...client.SubResourcePatchOption) error {
+			if err := to.SubResource(sub).Patch(ctx, o, p, options...); err != nil {
+				return err
+			}
+			written, ok := o.(*v1alpha1.EvictionPolicy)
+			if ok && slices.ContainsFunc(written.Status.Preparations, func(p v1alpha1.PreparationStatus) bool { return p.LostAsked() }) {
+				<-time.After(10 * time.Second)
+				node.Status.NodeInfo.BootID, node.Status.Conditions[0].Status = "boot-2", corev1.ConditionTrue
+				return to.Status().Update(ctx, node)
+			}
+			return nil
+		}
+		r := newRig(t, interceptor.Funcs{SubResourcePatch: slow}, policy, pod, node, fence)
+		r.of(c)
+		r.settled(t, time.Minute)
+		if said := c.said(); node.Status.NodeInfo.BootID != "boot-2" || slices.Contains(said, "Evacuate of n1") {
+			t.Errorf("%v; its boot is %s", said, node.Status.NodeInfo.BootID)
+		}
+	})
+}
+
 // of has the controllers ask another system, as a process that has just started.
 func (r *rig) of(c *cloud) {
 	kinds := policycache.New(r.Client, c.kind, nil)

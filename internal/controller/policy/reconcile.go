@@ -211,6 +211,9 @@ func (s *reconciler) carryOut(ctx context.Context, f *facts, result eviction.Sta
 		s.noteRunning(f)
 	}
 	for _, action := range result.Actions {
+		if action.Kind == eviction.Prepare && !s.staysOff(ctx, action.Step.Member.Node) {
+			continue
+		}
 		answer := s.Act.Do(ctx, action)
 		if action.Seen != nil && refused(answer) { // who may leave does not depend on what is said of it
 			s.warn(f.policy, "StatusRefused", "what is seen of the members cannot be written: %s", answer.Message)
