@@ -58,9 +58,27 @@ func LoseMembers(in LostInput) LostResult {
 	}
 	result := LostResult{NextLook: l.next}
 	if len(l.changed) > 0 {
-		result.Actions = append([]Action{in.Policy.write(Settle, l.status, expression.Listed(l.changed))}, l.calls...)
+		result.Actions = append([]Action{in.Policy.write(Settle, l.status, expression.Listed(l.changed))}, l.inTurn()...)
 	}
 	return result
+}
+
+// inTurn are the calls, that for the step first which was asked for longest ago: only so many are made at a time, and one that was not made is tried again later
+// than those that were.
+func (l *losing) inTurn() []Action {
+	slices.SortStableFunc(l.calls, func(a, b lostCall) int { return a.last.Compare(b.last) })
+	var all []Action
+	for i := range l.calls {
+		all = append(all, l.calls[i].Action)
+	}
+	return all
+}
+
+// lostCall is a call for a step, and when that was asked for last.
+type lostCall struct {
+	Action
+
+	last time.Time
 }
 
 type losing struct {
@@ -68,7 +86,7 @@ type losing struct {
 	members      []lostMember
 	status       *v1alpha1.EvictionPolicyStatus
 	changed      []string
-	calls        []Action
+	calls        []lostCall
 	next         time.Time
 	costs, words *expression.CostBudget
 }
@@ -227,16 +245,17 @@ func (l *losing) ask(m *lostMember, step *preparation, scope map[string]any) {
 		p.RemainingAtStart = p.Remaining
 	}
 	words := step.message.ExpandBrief(scope, l.words)
+	last := p.LastRequestTime.Time
 	p.LastRequestTime, p.Message = nextCall(l.Now, p), cmp.Or(reply.Error, text.Line(words))
 	why := step.name + " is needed for " + m.ref.ID + ", whose node " + m.ref.Node + " is proven off"
 	l.changed = append(l.changed, why)
-	l.calls = append(l.calls, Action{
+	l.calls = append(l.calls, lostCall{last: last, Action: Action{
 		Kind: Prepare, Policy: l.Policy.Key, Pod: snapshot.Key{Namespace: l.Policy.Key.Namespace, Name: m.ref.PodName}, UID: p.PodUID, Why: why, BestEffort: true,
 		Step: Preparation{
 			Name: step.name, Namespace: l.Policy.Key.Namespace, Member: p.MemberRef, Message: words, Remaining: p.Remaining,
 			Asked: p.LastRequestTime.Time, Job: jobOf(p),
 		},
-	})
+	}})
 }
 
 func (l *losing) look(at time.Time) {

@@ -62,6 +62,27 @@ func lostSteps(result LostResult) (written, asked []string) {
 	return written, asked
 }
 
+// Only so many calls are made at a time, and one that was not made is tried again later than the others: what was asked for longest ago comes first.
+func TestLostStepsInTurn(t *testing.T) {
+	in := lostStore(t)
+	other := toyPod("s2", "store")
+	other.Node = "dead"
+	in.Pods = append(in.Pods, other)
+	in.Evidence.Members["m-s2"] = in.Evidence.Members["m-s1"]
+	for _, store := range []string{"s1", "s2"} {
+		for _, name := range []string{"Resign", "Drain"} {
+			step := stands(name, noon.Add(-time.Minute))
+			if step.ID, step.PodName, step.PodUID = "m-"+store, store, types.UID("uid-"+store); store == "s2" {
+				step.LastRequestTime = metav1.NewTime(noon.Add(-2 * time.Minute))
+			}
+			in.Policy.Status.Preparations = append(in.Policy.Status.Preparations, step)
+		}
+	}
+	if _, asked := lostSteps(LoseMembers(in)); !cmp.Equal(asked, []string{"Drain of m-s2", "Resign of m-s1"}) {
+		t.Errorf("%v", asked)
+	}
+}
+
 func TestLoseMembers(t *testing.T) {
 	begun := noon.Add(-time.Minute)
 	both := []string{"Lost Begun Resign of m-s1", "Lost Begun Drain of m-s1"}
