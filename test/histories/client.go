@@ -160,10 +160,12 @@ func (c *connection) merge(ctx context.Context, object client.Object, patch clie
 		w.audit(kindOf(object), p, body)
 		w.checkExpiry(key, kindOf(object), p, body)
 		w.checkLabelGoes(ctx, kindOf(object), key, body)
+		was := w.store.get(kindOf(object), key)
 		changed, err := w.store.patch(kindOf(object), key, p, body)
 		if err != nil {
 			return err
 		}
+		w.checkEmptied(lookedSince(ctx), was, changed)
 		if set, ok := changed.(*v1alpha1.MemberSet); ok {
 			w.setSite().wrote(set, lookedSince(ctx))
 		}

@@ -165,7 +165,7 @@ func (w *world) recreate(p planned) {
 // owners are those of a pod: its StatefulSet or ReplicaSet.
 func (w *world) owners(p planned) []metav1.OwnerReference {
 	owner := metav1.OwnerReference{APIVersion: "apps/v1", Kind: "StatefulSet", Name: setOf(p.pod), UID: "sts", Controller: new(true)}
-	if w.waits(p.role) && w.lockSite().daemon {
+	if w.waits(p.role) && w.lockSite().daemon || w.openStack() != nil && w.openStack().load {
 		owner.Kind, owner.UID = "DaemonSet", "ds"
 	}
 	if w.inDeployment(p.role) {

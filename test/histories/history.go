@@ -41,6 +41,9 @@ func Run(seed uint64) Result { return RunWithout(seed) }
 // RunLocks makes a history about locks on nodes.
 func RunLocks(seed uint64) Result { return run(seed, func(w *world) { w.locked = true }, nil) }
 
+// RunOpenStack makes a history about a region of OpenStack.
+func RunOpenStack(seed uint64) Result { return run(seed, func(w *world) { w.ofOpenStack = true }, nil) }
+
 // RunFoundationDB makes a history whose set, if the seed's is about one, is of FoundationDB.
 func RunFoundationDB(seed uint64) Result {
 	return run(seed, func(w *world) { w.foundationDB = true }, nil)
@@ -194,6 +197,9 @@ const mostPatience = v1alpha1.MaxTimeout + time.Second
 func (w *world) conclude() {
 	w.note("---- nothing goes wrong any more ----")
 	w.endTroubles()
+	w.stayLost()
+	w.answerAll()
+	w.repair()
 	w.replaceDestroyed()
 	w.settle(2 * time.Minute)
 	w.checkWishes()
@@ -240,7 +246,9 @@ func (w *world) endTroubles() {
 		w.operator.down = time.Time{}
 	}
 	w.site.heal()
-	w.answerAll()
+	if w.openStack() == nil {
+		w.answerAll()
+	}
 	if s := w.setSite(); s != nil {
 		s.calm()
 	}

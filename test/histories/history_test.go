@@ -23,6 +23,7 @@ var (
 	onlySets       = flag.Bool("sets", false, "make only those histories that are about MemberSets")
 	onlyFDB        = flag.Bool("foundationdb", false, "make only those histories that are about MemberSets, which are of FoundationDB")
 	onlyLocks      = flag.Bool("locks", false, "have all histories be about locks on nodes")
+	onlyOpenStack  = flag.Bool("openstack", false, "have all histories be about a region of OpenStack")
 	seed           = flag.Uint64("seed", 0, "make the history of this seed only, and show it")
 )
 
@@ -35,6 +36,10 @@ func play(t *testing.T, seed uint64) (result Result) {
 		}
 		if *onlyLocks {
 			result = RunLocks(seed)
+			return
+		}
+		if *onlyOpenStack {
+			result = RunOpenStack(seed)
 			return
 		}
 		result = Run(seed)

@@ -35,6 +35,12 @@ type machine struct {
 	replaced bool
 }
 
+// shared is a site some of whose members are on one machine.
+type shared interface {
+	// beside is the member whose machine another one is on too, "" where it has its own.
+	beside(pod string) string
+}
+
 // nodeKey is that of the node on which a member is to be.
 func (w *world) nodeKey(pod string) client.ObjectKey {
 	return client.ObjectKey{Name: w.machines[pod].node}
@@ -42,7 +48,7 @@ func (w *world) nodeKey(pod string) client.ObjectKey {
 
 // join adds the node of a member.
 func (w *world) join(pod string) error {
-	if s := w.lockSite(); s != nil && w.machines[s.beside(pod)] != nil {
+	if s, shares := w.site.(shared); shares && w.machines[s.beside(pod)] != nil {
 		w.machines[pod] = w.machines[s.beside(pod)]
 		return nil
 	}
@@ -143,13 +149,15 @@ func (w *world) loseMachine(pod string, stops bool) {
 	}
 }
 
-// goesByNode reports whether a member does its work only while its machine is reached: a router that has a floor, or a plain pod.
+// goesByNode reports whether a member does its work only while its machine is reached: a router that has a floor, a plain pod, or one of OpenStack's.
 func (w *world) goesByNode(pod string) bool {
 	switch site := w.site.(type) {
 	case *httpSite:
 		return site.floor && w.roleOf(pod) == "router"
 	case *setSite:
 		return site.isPlain()
+	case *openStackSite:
+		return true
 	}
 	return false
 }

@@ -76,6 +76,9 @@ func rename(spec *v1alpha1.EvictionPolicySpec) {
 			}
 		}
 		spec.Members[i].Role = "own-" + name
+		for at, before := range spec.Members[i].LeavesAfter {
+			spec.Members[i].LeavesAfter[at] = "own-" + before
+		}
 	}
 	renameLock(spec.NodeLock)
 }

@@ -201,6 +201,8 @@ func addressee(spec *v1alpha1.System) string {
 		return spec.ArangoDB.JWT.Name
 	case spec.FoundationDB != nil:
 		return spec.FoundationDB.ClusterFile.ConfigMap.Name
+	case spec.OpenStack != nil:
+		return spec.OpenStack.Clouds.Name
 	}
 	return ""
 }

@@ -27,7 +27,7 @@ func (s *setSite) addMachine() error {
 
 // sharing are the members whose machine is that of one of them.
 func (w *world) sharing(id string) []string {
-	if w.setSite() == nil && w.lockSite() == nil {
+	if _, shares := w.site.(shared); w.setSite() == nil && !shares {
 		return []string{id}
 	}
 	var all []string

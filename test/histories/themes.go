@@ -170,6 +170,17 @@ var lockTheme = theme{
 	focus: []string{agentRole, "router"},
 }
 
+// openStackTheme is the theme of a region of OpenStack, drawn apart as well.
+var openStackTheme = theme{
+	name: "hosts of OpenStack", sites: []func(*world) site{newOpenStack}, steps: openStackSteps,
+	trades: []trade{asks, asks, asks, drains, leaves, keeps, keeps, cordons, deletes, taints},
+	odds: func(o *odds, draw func(...int) int) {
+		o.accidents, o.failing, o.haste, o.linger, o.kills, o.leaders = draw(0, 1, 1, 2), draw(0, 1, 2), draw(0, 0, 1), draw(0, 20), draw(0, 0, 1, 2), draw(0, 0, 1)
+		o.machines, o.hangs, o.owners, o.edits, o.deletion = draw(0, 2, 2, 4), draw(0, 0, 1), draw(0, 0, 0, 1), draw(0, 0, 0, 0, 1), draw(0, 0, 0, 1)
+		o.slow, o.lost, o.late, o.reorder, o.excused, o.force = draw(0, 10, 50), draw(0, 5, 20), draw(0, 0, 10), draw(0, 0, 10), draw(0, 0, 0, 1), draw(0, 0, 20)
+	},
+}
+
 // setSites are those of most histories about sets, fdbSites those of one in oneInFDB. Which it is is drawn apart, so that the others are what they are without.
 var (
 	setSites = []func(*world) site{newEtcdSet, newEtcdSet, newEtcdSet, newPlainSet}
@@ -183,6 +194,10 @@ const (
 	oneInFDB = 8
 	// oneInLocks is of how many of the others one is about locks on nodes.
 	oneInLocks = 12
+	// oneInOpenStack is of how many of the others one is about a region of OpenStack.
+	oneInOpenStack = 12
+	// openStackSteps are more than other histories have: hosts are emptied server by server, and each look takes several calls.
+	openStackSteps = 1500
 	// lockSteps are more than other histories have: what waits for locks takes several turns.
 	lockSteps = 900
 	// setSteps are more than other histories have: a set makes its members first.
@@ -195,9 +210,19 @@ func setDice(seed uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, 7)) }
 // aboutLocks reports whether the history of a seed is about locks on nodes, if it is not about a set.
 func aboutLocks(seed uint64) bool { return rand.New(rand.NewPCG(seed, 9)).IntN(oneInLocks) == 0 }
 
+// aboutOpenStack reports whether the history of a seed is about a region of OpenStack, if it is about neither locks nor a set.
+func aboutOpenStack(seed uint64) bool {
+	return rand.New(rand.NewPCG(seed, 11)).IntN(oneInOpenStack) == 0
+}
+
 // isOfLocks reports whether a watch is one by the controller of locks on nodes, or of what waits for locks.
 func isOfLocks(watch string) bool {
 	return strings.HasPrefix(watch, "nodelock") || watch == "responder watches "+string(nodes)
+}
+
+// isOfOpenStack reports whether a watch is one of what nodes that are proven off have a policy do.
+func isOfOpenStack(watch string) bool {
+	return strings.HasPrefix(watch, "policy watches "+string(fences))
 }
 
 // aboutSet reports whether the history of a seed is about a set.
@@ -216,16 +241,7 @@ func isOfSets(watch string) bool {
 func (w *world) drawTheme(without []string) {
 	draw := func(values ...int) int { return values[w.dice.IntN(len(values))] }
 	w.theme = themes[w.dice.IntN(len(themes))]
-	ofSets, ofLocks := slices.ContainsFunc(without, isOfSets), slices.ContainsFunc(without, isOfLocks)
-	if w.locked || ofLocks || aboutLocks(w.seed) {
-		w.theme = lockTheme
-	}
-	if sets := setDice(w.seed); sets.IntN(oneInSets) == 0 && !w.locked && !ofLocks || ofSets {
-		w.theme = setThemes[sets.IntN(len(setThemes))]
-		if sets.IntN(oneInFDB) == 0 || w.foundationDB {
-			w.theme.sites = fdbSites
-		}
-	}
+	ofSets := w.drawApart(without)
 	for name, prefix := range map[string]string{replacements: "replac", repairs: repairController} {
 		if ofSets {
 			break
@@ -239,6 +255,25 @@ func (w *world) drawTheme(without []string) {
 	if w.odds.repaired > 0 {
 		w.repairing = drawRepair(w.dice)
 	}
+}
+
+// drawApart has a history be about OpenStack, locks or a set where that is drawn, or a watch is missing that is about it. It reports whether such a watch is one of sets.
+func (w *world) drawApart(without []string) (ofSets bool) {
+	ofSets, ofLocks := slices.ContainsFunc(without, isOfSets), slices.ContainsFunc(without, isOfLocks)
+	ofOpenStack := w.ofOpenStack || slices.ContainsFunc(without, isOfOpenStack)
+	if ofOpenStack || aboutOpenStack(w.seed) {
+		w.theme = openStackTheme
+	}
+	if !ofOpenStack && (w.locked || ofLocks || aboutLocks(w.seed)) {
+		w.theme = lockTheme
+	}
+	if sets := setDice(w.seed); sets.IntN(oneInSets) == 0 && !w.locked && !ofLocks && !ofOpenStack || ofSets {
+		w.theme = setThemes[sets.IntN(len(setThemes))]
+		if sets.IntN(oneInFDB) == 0 || w.foundationDB {
+			w.theme.sites = fdbSites
+		}
+	}
+	return ofSets
 }
 
 func everything(o *odds, draw func(...int) int) {

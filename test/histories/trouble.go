@@ -28,7 +28,7 @@ func (w *world) trouble() []option {
 	add(2*w.odds.accidents, func() { w.site.heal(); w.note("system: all is well"); w.safety.changed(w, accident, "repair") })
 	add(4*w.odds.machines, w.lose)
 	add(8*w.odds.machines, w.fence)
-	add(2*w.odds.machines, w.boot)
+	add(w.odds.machines*w.boots(), w.boot)
 	add(4*w.odds.replaced, w.destroy)
 	add(2*w.odds.repaired, w.amendRepair)
 	if w.operator != nil {
@@ -62,6 +62,14 @@ func (w *world) trouble() []option {
 		}
 	})
 	return all
+}
+
+// boots is how often a lost machine comes back: seldom where what was on it takes its time to be brought back elsewhere.
+func (w *world) boots() int {
+	if w.openStack() != nil {
+		return 1
+	}
+	return 2
 }
 
 func (w *world) somePod() planned {

@@ -106,7 +106,7 @@ func (r *replica) looksSoon(item work) bool {
 	failed := time.Since(r.failed[item]) <= writePause
 	relabels := item.controller == policyController && time.Since(r.failed[labels]) <= writePause
 	r.world.mu.Unlock()
-	return queued && (time.Until(at) <= pause || failed || r.expires(item, at) || r.outlasts(item, at) || polls(item, at) || r.renews(item, at) || r.asksFDB(item, at) || r.retries(item, at) || r.locksSaid(item, at)) || relabels || time.Since(r.refused[item.key.Name]) <= evictPause
+	return queued && (time.Until(at) <= pause || failed || r.expires(item, at) || r.outlasts(item, at) || polls(item, at) || r.renews(item, at) || r.asksFDB(item, at) || r.retries(item, at) || r.locksSaid(item, at) || r.bringsBack(item, at)) || relabels || time.Since(r.refused[item.key.Name]) <= evictPause
 }
 
 // deny takes note of the deletion of a pod that was refused to a controller.

@@ -32,9 +32,11 @@ type world struct {
 	foundationDB bool
 	// locked: it is about locks on nodes.
 	locked bool
-	dice   *rand.Rand
-	theme  theme
-	odds   odds
+	// ofOpenStack: it is about a region of OpenStack.
+	ofOpenStack bool
+	dice        *rand.Rand
+	theme       theme
+	odds        odds
 
 	store    *store
 	site     site
@@ -163,7 +165,7 @@ func (w *world) step() {
 func (w *world) options() []option {
 	var all []option
 	for _, call := range w.waiters() {
-		all = append(all, option{4, func() { w.open(call, w.fate(call)) }})
+		all = append(all, option{weightOf(call), func() { w.open(call, w.fate(call)) }})
 	}
 	for _, r := range w.replicas {
 		all = append(all, w.optionsOf(r)...)
@@ -179,6 +181,14 @@ func (w *world) options() []option {
 		all = append(all, w.trouble()...)
 	}
 	return append(all, option{2 + 3*w.odds.haste, w.pause})
+}
+
+// weightOf is that of a call: of a region of OpenStack a look takes a dozen.
+func weightOf(call *waiting) int {
+	if strings.Contains(call.label, ".sim/") {
+		return 24
+	}
+	return 4
 }
 
 func (w *world) optionsOf(r *replica) []option {

@@ -93,12 +93,21 @@ type Migration struct {
 
 // New is a region with hosts called compute-1, compute-2, …
 func New(hosts int) *Cloud {
+	var names []string
+	for i := range hosts {
+		names = append(names, fmt.Sprintf("compute-%d", i+1))
+	}
+	return Named(time.Date(2026, 11, 28, 12, 0, 0, 0, time.UTC), names...)
+}
+
+// Named is a region with hosts of these names, where it is a time.
+func Named(now time.Time, hosts ...string) *Cloud {
 	c := &Cloud{
 		Least: "2.1", Most: "2.93", Regions: []string{"RegionOne"}, PageSize: 1000, AtOnce: 1, Live: 5 * time.Second, Cold: 3 * time.Second, Evacuation: 4 * time.Second,
-		now: time.Date(2026, 11, 28, 12, 0, 0, 0, time.UTC), tokens: map[string]bool{},
+		now: now, tokens: map[string]bool{},
 	}
-	for i := range hosts {
-		c.hosts = append(c.hosts, &Host{Name: fmt.Sprintf("compute-%d", i+1), Up: true, Enabled: true})
+	for _, name := range hosts {
+		c.hosts = append(c.hosts, &Host{Name: name, Up: true, Enabled: true})
 	}
 	return c
 }
@@ -160,6 +169,17 @@ func (c *Cloud) On(host string) []string {
 	return names
 }
 
+// Servers are copies of all.
+func (c *Cloud) Servers() []Server {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var all []Server
+	for _, s := range c.servers {
+		all = append(all, *s)
+	}
+	return all
+}
+
 // Migrations are copies of all.
 func (c *Cloud) Migrations() []Migration {
 	c.mu.Lock()
@@ -169,6 +189,22 @@ func (c *Cloud) Migrations() []Migration {
 		all = append(all, *m)
 	}
 	return all
+}
+
+// Break has a migration that is under way fail.
+func (c *Cloud) Break(id int64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, m := range c.migrations {
+		if m.ID != id {
+			continue
+		}
+		c.set(m, "error")
+		s := c.server(m.Server)
+		if s.Task = ""; m.Kind == "evacuation" {
+			s.State = "error"
+		}
+	}
 }
 
 // Migrate has another account begin a migration: live-migration, migration or resize.

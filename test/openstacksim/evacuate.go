@@ -8,7 +8,7 @@ import (
 )
 
 // evacuate is accepted also while the server is being evacuated already.
-func (c *Cloud) evacuate(s *Server) (int, object) {
+func (c *Cloud) evacuate(s *Server, user string) (int, object) {
 	h := c.host(s.Host)
 	switch {
 	case h.Up && !h.Forced:
@@ -17,7 +17,7 @@ func (c *Cloud) evacuate(s *Server) (int, object) {
 		return conflict(fmt.Sprintf("Cannot 'evacuate' instance %s while it is in vm_state %s", s.ID, s.State))
 	}
 	c.migrations = append(c.migrations, &Migration{
-		ID: int64(len(c.migrations) + 1), Server: s.ID, Kind: "evacuation", Status: "evacuating", Source: s.Host, User: User, Created: c.now, left: c.Evacuation,
+		ID: int64(len(c.migrations) + 1), Server: s.ID, Kind: "evacuation", Status: "evacuating", Source: s.Host, User: user, Created: c.now, left: c.Evacuation,
 	})
 	s.Task = "rebuilding"
 	return http.StatusOK, object{}
@@ -27,7 +27,7 @@ func (c *Cloud) evacuate(s *Server) (int, object) {
 func (c *Cloud) Evacuate(server string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.evacuate(c.server(server))
+	c.evacuate(c.server(server), "another")
 }
 
 // rebuild goes on with an evacuation. Halfway the server looks as if nothing were done with it; once it is elsewhere, the migration is done.
@@ -40,6 +40,9 @@ func (c *Cloud) rebuild(m *Migration, s *Server, tick time.Duration) {
 			return
 		}
 		m.Destination = to.Name
+	}
+	if !c.host(m.Destination).Up {
+		return
 	}
 	m.Changed = c.now
 	if m.left -= tick; m.left > 0 {

@@ -233,6 +233,12 @@ func (c *Cloud) reschedule(t *Thing) {
 	}
 }
 
+// Thing is a copy of one.
+func (c *Cloud) Thing(id string) (found Thing) {
+	c.ChangeThing(id, func(t *Thing) { found = *t; found.Holders = slices.Clone(t.Holders) })
+	return found
+}
+
 // Things are the ids of all routers, networks and speakers.
 func (c *Cloud) Things() (ids []string) {
 	c.mu.Lock()

@@ -155,7 +155,7 @@ func (c *Cloud) act(id string, sent []byte) (int, object) {
 			}
 			return c.move(s, "migration", "active", "stopped")
 		case "evacuate":
-			return c.evacuate(s)
+			return c.evacuate(s, User)
 		case "confirmResize":
 			return c.confirm(s)
 		}

@@ -2,6 +2,8 @@ package policy
 
 import (
 	"context"
+	"maps"
+	"slices"
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
@@ -27,7 +29,7 @@ func (s *reconciler) nodeStates(ctx context.Context, f *facts) (map[string]evict
 			}
 		}
 	}
-	for name := range states {
+	for _, name := range slices.Sorted(maps.Keys(states)) {
 		off, err := s.Gatherer.Off(ctx, name)
 		if err != nil {
 			return nil, err

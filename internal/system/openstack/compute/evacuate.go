@@ -82,7 +82,7 @@ func (l *Look) evacuate(e *Evacuation, s *Server) *Call {
 		e.Moving = append(e.Moving, s.String()+" "+why)
 	case live != nil:
 		e.Stuck = append(e.Stuck, s.String()+" "+live.mayRun(s))
-	case mode == v1alpha1.ServerBlock && last == nil && !(s.State == "error" && l.evacuationFailed(s.ID)) || !slices.Contains(evacuable, s.State):
+	case mode == v1alpha1.ServerBlock && last == nil && (s.State != "error" || !l.evacuationFailed(s.ID)) || !slices.Contains(evacuable, s.State):
 		e.Stuck = append(e.Stuck, s.String()+" "+staysOnDead(s))
 	case why != "":
 		e.Failed = append(e.Failed, s.String()+" "+why)
