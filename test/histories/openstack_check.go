@@ -187,7 +187,11 @@ func (s *openStackSite) checkBroughtBack(policy *v1alpha1.EvictionPolicy, host s
 		if s.host(p.pod) != host || p.role == layer2Role || !s.known(policy, p) {
 			continue
 		}
-		if stays := s.wouldLose(p.pod, nil); stays != "" && !s.saysWhy(policy, p) {
+		stays := s.thing(host)
+		if p.role == novaRole {
+			stays = s.server(host)
+		}
+		if stays != "" && !s.saysWhy(policy, p) {
 			s.world.fail("LIVENESS", "%s is off, and for long %s without a word", host, stays)
 		}
 	}

@@ -1,6 +1,7 @@
 package histories
 
 import (
+	"cmp"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -224,12 +225,17 @@ func (s *openStackSite) stop(pod string) { delete(s.up, pod) }
 // wouldLose is what is on a host, or on its way there: of a layer 2 agent all that needs the host's network.
 func (s *openStackSite) wouldLose(pod string, _ []string) string {
 	host, role := s.host(pod), s.world.roleOf(pod)
-	if why := s.servers(host); why != "" && role != agentRoles[s.short] {
+	if why := cmp.Or(s.server(host), s.incoming(host)); why != "" && role != agentRoles[s.short] {
 		return why
 	}
 	if role == novaRole {
 		return ""
 	}
+	return s.thing(host)
+}
+
+// thing says which thing the agent of a host has; "": none.
+func (s *openStackSite) thing(host string) string {
 	agent := s.cloud.Agent(s.short, host).ID
 	for _, id := range s.things {
 		if agent != "" && slices.Contains(s.cloud.Thing(id).Holders, agent) {
@@ -239,13 +245,18 @@ func (s *openStackSite) wouldLose(pod string, _ []string) string {
 	return ""
 }
 
-// servers says which server is on a host, or on its way there; "": none.
-func (s *openStackSite) servers(host string) string {
+// server says which server is on a host; "": none.
+func (s *openStackSite) server(host string) string {
 	for _, server := range s.cloud.Servers() {
 		if server.Host == host {
 			return server.Name + " is on " + host
 		}
 	}
+	return ""
+}
+
+// incoming says which server is on its way to a host; "": none.
+func (s *openStackSite) incoming(host string) string {
 	for _, m := range s.cloud.Migrations() {
 		if m.Destination == host && slices.Contains([]string{"queued", "running", "migrating", "evacuating"}, m.Status) {
 			return m.Server + " is on its way to " + host
