@@ -13,7 +13,7 @@ import (
 	"usher.sh/usher/internal/notice"
 )
 
-// Of the events about nodes those count that Usher has made of notices: anybody may make others.
+// Of the events about nodes those count that Usher has made of notices: other clients may make others.
 func TestReportedNotices(t *testing.T) {
 	at := time.Date(2026, 11, 29, 12, 0, 0, 0, time.UTC)
 	event := func(name, by, reason, kind string) *eventsv1.Event {

@@ -200,7 +200,7 @@ func (s *openStackSite) sync(cloud *openstacksim.Cloud, p planned) {
 	alive := s.up[p.pod] && !m.lost && (m.back.IsZero() || time.Since(m.back) >= bootTime)
 	if p.role == novaRole {
 		switch h := cloud.Host(host); {
-		case alive && !h.Up, alive && s.world.calm: // who is told that it has to clean up starts it anew
+		case alive && !h.Up, alive && s.world.calm: // a service that has to clean up is started anew
 			cloud.Start(host)
 		case !alive && h.Up:
 			cloud.Die(host)

@@ -167,7 +167,7 @@ func (l *login) lock() *inhibitor {
 	}
 }
 
-// held reports whether anybody else has the lock; it waits so long for that to end.
+// held reports whether another client has the lock; it waits so long for that to end.
 func (i *inhibitor) held(wait time.Duration) bool {
 	_ = i.own.Close() // once
 	_ = i.read.SetReadDeadline(time.Now().Add(wait))

@@ -131,7 +131,7 @@ func TestEC2BadAnswers(t *testing.T) {
 	}
 }
 
-// As long as one question has had no answer, nothing is known of what an earlier process was told.
+// As long as one question has had no answer, nothing is known of what an earlier process has stored.
 func TestEC2NotWhole(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		service := metadatasim.NewEC2()

@@ -133,7 +133,7 @@ func TestGCEThatDoesNotWait(t *testing.T) {
 				service.Inject(metadatasim.Fault{Path: metadatasim.GCEPreempted, Status: http.StatusOK, Header: header, Body: "TRUE"})
 				w := watch(t, notice.GCE, service.Transport(), nil)
 				pass(20 * time.Second)
-				w.stands("it is heard", "SpotInterruption preempted in 10s")
+				w.stands("it is announced", "SpotInterruption preempted in 10s")
 				if n := count(service.TakeRequests(), "GET /computeMetadata/v1/instance/preempted"); n > 21 {
 					t.Errorf("%d requests in 20 s", n)
 				}

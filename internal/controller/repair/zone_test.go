@@ -37,11 +37,11 @@ func TestAZoneThatAnotherClientMaintains(t *testing.T) {
 				policy.Spec.Roles = []v1alpha1.Role{{Name: "foundationdb-storage", System: "foundationdb", Replace: v1alpha1.Replace{Successor: v1alpha1.SuccessorNewIdentity}}}
 			})
 		}}, "zone n1, in which it is, is under maintenance, which another client has begun"},
-		"its own, and it is a log server":      {[]func(*ofSet){zone("n1"), log}, ""},
-		"its set has begun that for others":    {[]func(*ofSet){zone("n1"), own("n1", "db-storage-2")}, ""},
-		"its set has begun that for it":        {[]func(*ofSet){zone("n1"), own("n1", id)}, "its MemberSet makes its pod anew while zone n1 is under maintenance"},
-		"its set is about to begin another's":  {[]func(*ofSet){zone("n1"), own("n2", "db-storage-2")}, "zone n1, in which it is, is under maintenance, which another client has begun"},
-		"what its system has said is not told": {[]func(*ofSet){func(f *ofSet) { f.system.facts = nil }}, ""},
+		"its own, and it is a log server":     {[]func(*ofSet){zone("n1"), log}, ""},
+		"its set has begun that for others":   {[]func(*ofSet){zone("n1"), own("n1", "db-storage-2")}, ""},
+		"its set has begun that for it":       {[]func(*ofSet){zone("n1"), own("n1", id)}, "its MemberSet makes its pod anew while zone n1 is under maintenance"},
+		"its set is about to begin another's": {[]func(*ofSet){zone("n1"), own("n2", "db-storage-2")}, "zone n1, in which it is, is under maintenance, which another client has begun"},
+		"its system has not answered yet":     {[]func(*ofSet){func(f *ofSet) { f.system.facts = nil }}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := newOfSet(t, append([]func(*ofSet){gone}, test.given...)...)

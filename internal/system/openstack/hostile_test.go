@@ -40,7 +40,7 @@ func many(entries int, each string) string {
 	return "[" + strings.Join(all, ",") + "]"
 }
 
-// What somebody says who answers for Nova or Neutron costs no more time than it has entries: a decision is not broken off.
+// What a server that answers for Nova or Neutron sends costs no more time than it has entries: a decision is not broken off.
 func TestHostileListings(t *testing.T) {
 	const entries = 60000
 	cloud := openstacksim.New(3)
