@@ -49,6 +49,7 @@ func (l *openStackLine) RoundTrip(request *http.Request) (response *http.Respons
 			if server != nil {
 				l.site.checkEvacuated(l.replica, server)
 			}
+			l.site.overwritten(strings.TrimPrefix(request.URL.Path, "/v2.1/os-services/service-"))
 			w.safety.changed(w, natural, label)
 		}
 		return err
@@ -61,6 +62,13 @@ func (l *openStackLine) RoundTrip(request *http.Request) (response *http.Respons
 
 // callTime is how long a call of Usher's to a region may take.
 const callTime = 5 * time.Second
+
+// overwritten forgets what an operator has said of a host where Usher has written over it within a call: its look may be from before.
+func (s *openStackSite) overwritten(host string) {
+	if reason, closed := s.closed[host]; closed && time.Since(s.closing) < callTime && !strings.Contains(s.cloud.Host(host).Reason, reason) {
+		delete(s.closed, host)
+	}
+}
 
 // evacuated is a server before it was asked for, and how many migrations there were.
 type evacuated struct {
@@ -76,9 +84,6 @@ func (l *openStackLine) about(request *http.Request, body string) *evacuated {
 	}
 	if id := request.URL.Query().Get("instance_uuid"); id != "" {
 		l.site.looked[l.replica.name+" "+id] = time.Now()
-	}
-	if host, is := strings.CutPrefix(request.URL.Path, "/v2.1/os-services/service-"); is && time.Since(l.site.closing) < callTime {
-		delete(l.site.closed, host) // a look from before that may be behind the call
 	}
 	if !strings.HasPrefix(body, `{"evacuate"`) {
 		return nil
