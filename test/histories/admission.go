@@ -54,12 +54,14 @@ func (w *world) admit(ctx context.Context, r *removal, pod *corev1.Pod) error { 
 	w.spawn(func() { answer <- replica.handle(handling, webhook.PathLeave, body) })
 	select {
 	case response := <-answer:
-		return refusalOf(response)
+		if !w.isDead(replica) { // a process that was killed sends nothing
+			return refusalOf(response)
+		}
 	case <-replica.ctx.Done():
-		return apierrors.NewInternalError(errors.New(`failed calling webhook "leave.usher.sh": EOF`))
 	case <-ctx.Done():
 		return apierrors.NewInternalError(errors.New(`failed calling webhook "leave.usher.sh": context deadline exceeded`))
 	}
+	return apierrors.NewInternalError(errors.New(`failed calling webhook "leave.usher.sh": EOF`))
 }
 
 // hidden reports whether a pod has no label yet that says that it is governed, and no policy that claims it has come to a replica.

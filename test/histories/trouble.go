@@ -131,6 +131,12 @@ func (w *world) alive() []*replica {
 	return slices.DeleteFunc(slices.Clone(w.replicas), func(r *replica) bool { return r.dead })
 }
 
+func (w *world) isDead(r *replica) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return r.dead
+}
+
 func (w *world) end(r *replica) {
 	w.note("%s is killed", r.name)
 	w.mu.Lock()
