@@ -27,7 +27,7 @@ func TestFigures(t *testing.T) {
 	r.quota(t, -1, -1)
 	defer r.quota(t, 10, 20) // Nova's defaults
 	var looped, emptied, migrating, unserved time.Duration
-	var asked, lost int
+	var asked, askedNova, lost int
 	t.Run("a shell loop", func(t *testing.T) { looped = r.shellLoop(t) })
 	t.Run("a maintenance", func(t *testing.T) {
 		states, things := r.active(t), r.things(t)
@@ -36,7 +36,8 @@ func TestFigures(t *testing.T) {
 		began := time.Now()
 		t.Log(r.succeeds(t, "maintain", "compute-1"))
 		emptied = time.Since(began)
-		asked = r.requests.take().log(t)
+		kinds := r.requests.take()
+		asked, askedNova = kinds.log(t), kinds.toNova()
 		r.emptied(t)
 		migrating = r.migrated(t, states, began)
 		r.giveBack(t, "compute-1")
@@ -51,7 +52,7 @@ func TestFigures(t *testing.T) {
 	}
 	fmt.Printf("host emptied: %.1f s, sum of its migrations at nova's limit: %.1f s\n", emptied.Seconds(), migrating.Seconds())
 	fmt.Printf("shell loop of live migrations: %.1f s\n", looped.Seconds())
-	fmt.Printf("requests per server moved: %.1f\n", float64(asked)/many)
+	fmt.Printf("requests per server moved: %.1f (to Nova %.1f, to Neutron %.1f)\n", float64(asked)/many, float64(askedNova)/many, float64(asked-askedNova)/many)
 	fmt.Printf("router without a living agent: %.1f s\n", unserved.Seconds())
 	fmt.Printf("servers lost: %d\n", lost)
 }

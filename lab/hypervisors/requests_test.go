@@ -61,6 +61,16 @@ func (k tally) log(t *testing.T) (all int) {
 	return all
 }
 
+// toNova is how many of them Nova had.
+func (k tally) toNova() (all int) {
+	for kind, n := range k {
+		if strings.Contains(kind, " /v2.1") {
+			all += n
+		}
+	}
+	return all
+}
+
 // count adds the region, which has what the region itself has, and Nova and Neutron by proxies.
 func (r *region) count(t *testing.T) {
 	t.Helper()
