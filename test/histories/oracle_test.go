@@ -316,6 +316,18 @@ func TestExcuses(t *testing.T) {
 				d.removal.seen = []types.UID{"u"}
 			},
 		},
+		{
+			"a crash after the observation, and a removal that was excused and that the replica saw", func(d *departure) {
+				d.isNeeded(late, needed{cause: accident, by: "a", uid: "u", crash: d.removal.began.Add(-late)})
+				d.crash(late)
+				d.removal.seen = []types.UID{"u"}
+			},
+			"the crash was before", func(d *departure) {
+				d.isNeeded(late, needed{cause: accident, by: "a", uid: "u", crash: d.removal.began.Add(-early)})
+				d.crash(late)
+				d.removal.seen = []types.UID{"u"}
+			},
+		},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {

@@ -145,7 +145,7 @@ func (s *safety) unseen(w *world, r *removal, pod string) string {
 	late := !n.since.Before(horizon)
 	unlucky := late && !s.accident.Before(horizon) && s.notedOthers(w, role, pod, horizon)
 	switch {
-	case n.cause == ours && unlucky && !n.crash.Before(horizon):
+	case unlucky && !n.crash.Before(horizon):
 		return crashedUnseen
 	case slices.Contains(r.seen, n.uid):
 		return ""
