@@ -4,7 +4,9 @@ import (
 	"slices"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"usher.sh/usher/api/v1alpha1"
 	"usher.sh/usher/internal/snapshot"
@@ -204,4 +206,22 @@ func (w *world) unclaimed(pod string, since time.Time) bool {
 	w.relax()
 	at, ever := w.regime.stray[pod]
 	return ever && !at.Before(since)
+}
+
+// divided reports whether a pod goes by a policy that does not claim the member by whose leave it has become indispensable, and another policy has let that one go.
+// Each knows of its own permits alone, which is why there is to be one for a system.
+func (w *world) divided(pod *corev1.Pod, n needed) bool {
+	other := map[string]string{firstPolicy: secondPolicy, secondPolicy: firstPolicy}
+	for by, another := range other {
+		if n.by != "" && w.permits(by, pod.UID) && !w.claims(by, n.by) && w.permits(another, n.uid) {
+			return true
+		}
+	}
+	return false
+}
+
+// permits reports whether a policy's status has a permit for a pod.
+func (w *world) permits(policy string, uid types.UID) bool {
+	p := w.policy(policy)
+	return p != nil && slices.ContainsFunc(p.Status.Leaving, func(l v1alpha1.Leaving) bool { return l.PodUID == uid })
 }

@@ -120,7 +120,7 @@ func (s *safety) letGo(w *world, r *removal, pod *corev1.Pod) {
 	case excuse == "" && w.strays(r, n.by) != "":
 		excuse = "no policy claims " + w.strays(r, n.by) + ", which is on its way or has left"
 	case excuse == "" && why != "":
-		excuse = s.unseen(w, r, pod.Name)
+		excuse = s.unseen(w, r, pod)
 	}
 	w.note("%s takes %s (%s) away; truth: %s; excuse: %s", r.user, pod.Name, pod.UID, cmp.Or(why, "nothing is lost"), cmp.Or(excuse, "none"))
 	if why != "" && excuse == "" {
@@ -138,18 +138,20 @@ func (s *safety) letGo(w *world, r *removal, pod *corev1.Pod) {
 	}
 }
 
-// unseen says what made the pod indispensable too late for the replica that was asked to have seen it, "" if nothing did.
-func (s *safety) unseen(w *world, r *removal, pod string) string {
-	n, role := s.needed[pod], w.roleOf(pod)
+// unseen says what made the pod indispensable that the replica which was asked cannot have known, "" if nothing did.
+func (s *safety) unseen(w *world, r *removal, pod *corev1.Pod) string {
+	n, role := s.needed[pod.Name], w.roleOf(pod.Name)
 	horizon := r.horizon.Add(-w.site.lag(role))
 	late := !n.since.Before(horizon)
-	unlucky := late && !s.accident.Before(horizon) && s.notedOthers(w, role, pod, horizon)
+	unlucky := late && !s.accident.Before(horizon) && s.notedOthers(w, role, pod.Name, horizon)
 	switch {
+	case w.divided(pod, n):
+		return "its policy does not claim " + n.by + ", which another has let go"
 	case unlucky && !n.crash.Before(horizon):
 		return crashedUnseen
 	case slices.Contains(r.seen, n.uid):
 		return ""
-	case n.cause != ours && (n.by != "" || late) && !s.anotherOf(role, pod):
+	case n.cause != ours && (n.by != "" || late) && !s.anotherOf(role, pod.Name):
 		return "it happened too late to be seen: " + n.what
 	case unlucky:
 		return crashedUnseen
