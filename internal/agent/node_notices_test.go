@@ -23,6 +23,7 @@ import (
 	"usher.sh/usher/internal/answers"
 	"usher.sh/usher/internal/notice"
 	"usher.sh/usher/internal/observe"
+	"usher.sh/usher/test/httpfault"
 	"usher.sh/usher/test/metadatasim"
 )
 
@@ -310,7 +311,7 @@ func TestNoticesOfAnEarlierLife(t *testing.T) {
 		passes(10 * time.Second)
 		stop()
 		before := api.has()
-		service.Inject(metadatasim.Fault{Path: metadatasim.EC2Scheduled, Status: 500})
+		service.Inject(httpfault.Fault{Path: metadatasim.EC2Scheduled, Status: 500})
 		service.Set(metadatasim.EC2Lifecycle, "InService")
 		alert := notice.Notice{Source: notice.Alertmanager, Node: "node-1"} // another's to end
 		others := &v1alpha1.NodeMaintenance{

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"usher.sh/usher/test/httpfault"
 )
 
 // Config is what a deployment is made of.
@@ -64,6 +66,8 @@ type process struct {
 
 // Cluster is a simulated deployment. Its methods may be called by several goroutines at once.
 type Cluster struct {
+	httpfault.Faults
+
 	mu        sync.Mutex
 	config    Config
 	tree      tree
@@ -74,8 +78,7 @@ type Cluster struct {
 	ended     map[string]int  // ticks since a job ended
 	acked     map[string]int  // the newest acknowledged write, by shard
 	gone      map[string]bool // shards whose leader went on without an acknowledged write
-	faults    []*Fault
-	forgetful bool // moves of shards that fail are forgotten
+	forgetful bool            // moves of shards that fail are forgotten
 	requests  []string
 	renewed   int // servers that were made in the place of others
 	// version and engine are what servers say of themselves.

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"usher.sh/usher/test/httpfault"
 	"usher.sh/usher/test/openstacksim"
 )
 
@@ -36,7 +37,7 @@ func (s *openStackSite) strike(dice *rand.Rand) string {
 
 // misbehave has answers go wrong, but for those by which a replica logs in: others wait for them under a lock.
 func (s *openStackSite) misbehave(dice *rand.Rand) string {
-	f := openstacksim.Fault{Times: 1 + dice.IntN(4), Path: []string{"/os-hypervisors", "/servers", "/os-", "/agents"}[dice.IntN(4)]}
+	f := httpfault.Fault{Times: 1 + dice.IntN(4), Path: []string{"/os-hypervisors", "/servers", "/os-", "/agents"}[dice.IntN(4)]}
 	switch dice.IntN(7) {
 	case 0:
 		f.Refuse = true

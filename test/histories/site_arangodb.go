@@ -13,6 +13,7 @@ import (
 	"usher.sh/usher/api/v1alpha1"
 	"usher.sh/usher/internal/system"
 	"usher.sh/usher/test/arangosim"
+	"usher.sh/usher/test/httpfault"
 )
 
 // arango is a cluster or an active failover deployment of ArangoDB.
@@ -236,19 +237,19 @@ func (a *arango) strike(dice *rand.Rand) string {
 	id := a.id[member.pod]
 	switch dice.IntN(9) {
 	case 0:
-		a.sim.Inject(arangosim.Fault{Server: id, Times: 1 + dice.IntN(4), Status: http.StatusUnauthorized, Body: `{"error":true}`})
+		a.sim.Inject(httpfault.Fault{Server: id, Times: 1 + dice.IntN(4), Status: http.StatusUnauthorized, Body: `{"error":true}`})
 		return id + " answers 401"
 	case 1:
-		a.sim.Inject(arangosim.Fault{Server: id, Times: 1 + dice.IntN(4), Status: http.StatusServiceUnavailable})
+		a.sim.Inject(httpfault.Fault{Server: id, Times: 1 + dice.IntN(4), Status: http.StatusServiceUnavailable})
 		return id + " answers 503"
 	case 2:
-		a.sim.Inject(arangosim.Fault{Server: id, Times: 1, Status: http.StatusTemporaryRedirect, Location: "http://elsewhere:8529/_api/agency/read"})
+		a.sim.Inject(httpfault.Fault{Server: id, Times: 1, Status: http.StatusTemporaryRedirect, Header: map[string]string{"Location": "http://elsewhere:8529/_api/agency/read"}})
 		return id + " redirects elsewhere"
 	case 3:
-		a.sim.Inject(arangosim.Fault{Server: id, Times: 1, Silent: true})
+		a.sim.Inject(httpfault.Fault{Server: id, Times: 1, Silent: true})
 		return id + " is silent"
 	case 4:
-		a.sim.Inject(arangosim.Fault{Server: id, Times: 1, Cut: 20 + dice.IntN(200)})
+		a.sim.Inject(httpfault.Fault{Server: id, Times: 1, Cut: 20 + dice.IntN(200)})
 		return id + " breaks off"
 	}
 	return a.trouble(dice)

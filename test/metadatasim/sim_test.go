@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"usher.sh/usher/test/httpfault"
 )
 
 // ask sends a request to a service behind a socket, and returns status and body, or that there was no answer.
@@ -58,14 +60,14 @@ func TestBehindASocket(t *testing.T) {
 		t.Errorf("%d %s", status, body)
 	}
 	for _, fault := range []struct {
-		fault  Fault
+		fault  httpfault.Fault
 		status int
 		body   string
 	}{
-		{Fault{Refuse: true}, 0, ""},
-		{Fault{Lost: true}, 0, ""},
-		{Fault{Cut: 9}, 200, `cut: {"action"`},
-		{Fault{Status: 500, Body: "no"}, 500, "no"},
+		{httpfault.Fault{Refuse: true}, 0, ""},
+		{httpfault.Fault{Lost: true}, 0, ""},
+		{httpfault.Fault{Cut: 9}, 200, `cut: {"action"`},
+		{httpfault.Fault{Status: 500, Body: "no"}, 500, "no"},
 	} {
 		ec2.Inject(fault.fault)
 		if status, body := get(mine); status != fault.status || body != fault.body {

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"usher.sh/usher/test/httpfault"
 )
 
 // The account that may log in, and its clouds.yaml.
@@ -21,6 +23,8 @@ const (
 
 // Cloud is a region. Its exported fields may be set before it is used.
 type Cloud struct {
+	httpfault.Faults
+
 	// Least and Most are Nova's microversions.
 	Least, Most string
 	// Regions are those of the catalog.
@@ -56,7 +60,6 @@ type Cloud struct {
 	machines   []*Machine
 	tokens     map[string]bool
 	made       int // tokens, agents and things
-	faults     []*Fault
 	requests   []string
 }
 

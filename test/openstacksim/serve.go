@@ -3,6 +3,7 @@ package openstacksim
 import (
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 	"slices"
 	"strings"
@@ -11,14 +12,19 @@ import (
 // object is JSON.
 type object map[string]any
 
-func (c *Cloud) serve(r *http.Request, sent []byte) (status int, header http.Header, answer []byte) {
+func (c *Cloud) serve(w http.ResponseWriter, r *http.Request) {
+	sent, err := io.ReadAll(r.Body)
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	header = http.Header{}
+	var status int
 	var said object
 	switch {
 	case r.URL.Host == "keystone.sim:5000" && r.Method == http.MethodPost && r.URL.Path == "/v3/auth/tokens":
-		status, said = c.login(sent, header)
+		status, said = c.login(sent, w.Header())
 	case !c.tokens[r.Header.Get("X-Auth-Token")]:
 		status, said = http.StatusUnauthorized, object{"error": object{"code": 401, "message": "The request you have made requires authentication."}}
 	case r.URL.Host == "nova.sim:8774":
@@ -31,13 +37,16 @@ func (c *Cloud) serve(r *http.Request, sent []byte) (status int, header http.Hea
 		status, said = http.StatusNotFound, fault("itemNotFound", "no such place")
 	}
 	if said == nil {
-		return status, header, nil
+		w.WriteHeader(status)
+		return
 	}
 	answer, err := json.Marshal(said)
 	if err != nil {
-		return http.StatusInternalServerError, header, []byte(err.Error())
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
 	}
-	return status, header, answer
+	w.WriteHeader(status)
+	_, _ = w.Write(answer) // into memory
 }
 
 func fault(name, message string) object { return object{name: object{"message": message}} }

@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"usher.sh/usher/internal/notice"
+	"usher.sh/usher/test/httpfault"
 	"usher.sh/usher/test/metadatasim"
 )
 
@@ -74,7 +75,7 @@ func TestAzureApproval(t *testing.T) {
 
 // An approval whose answer was lost, or that was refused, is tried again while the event is scheduled.
 func TestAzureApprovalFails(t *testing.T) {
-	for name, fault := range map[string]metadatasim.Fault{
+	for name, fault := range map[string]httpfault.Fault{
 		"lost":    {Method: http.MethodPost, Lost: true},
 		"refused": {Method: http.MethodPost, Status: 400, Body: "no", Times: 2},
 		"silent":  {Method: http.MethodPost, Silent: true, Times: 2},
@@ -106,7 +107,7 @@ func TestAzureOlderDocument(t *testing.T) {
 		w := watch(t, notice.Azure, service.Transport(), nil)
 		service.Schedule(reboot("e1", "vm1"))
 		pass(5 * time.Second)
-		older := metadatasim.Fault{Path: "scheduledevents", Times: 1, Status: 200, Body: `{"DocumentIncarnation":1,"Events":[
+		older := httpfault.Fault{Path: "scheduledevents", Times: 1, Status: 200, Body: `{"DocumentIncarnation":1,"Events":[
 			{"EventId":"e2","EventType":"Freeze","ResourceType":"VirtualMachine","Resources":["vm1"],"EventStatus":"Scheduled","NotBefore":""}]}`}
 		service.Inject(older)
 		pass(time.Second)
@@ -123,14 +124,14 @@ func TestAzureOlderDocument(t *testing.T) {
 
 func TestAzureBadAnswers(t *testing.T) {
 	for name, test := range map[string]struct {
-		fault metadatasim.Fault
+		fault httpfault.Fault
 		error string
 	}{
-		"empty object": {metadatasim.Fault{Status: 200, Body: "{}"}, `scheduledevents: \"{}\" is no list of scheduled events: DocumentIncarnation or Events is missing`},
-		"a page":       {metadatasim.Fault{Status: 200, Body: "<html>"}, `scheduledevents: \"<html>\" is not the JSON that was expected: invalid character '<' looking for beginning of value`},
-		"fails":        {metadatasim.Fault{Status: 500}, `GET /metadata/scheduledevents?api-version=2020-07-01: answered 500 \"\"`},
-		"too many":     {metadatasim.Fault{Status: 429}, `GET /metadata/scheduledevents?api-version=2020-07-01: answered 429 \"\"`},
-		"hangs":        {metadatasim.Fault{Silent: true}, `GET /metadata/scheduledevents?api-version=2020-07-01: no answer came within 10s`},
+		"empty object": {httpfault.Fault{Status: 200, Body: "{}"}, `scheduledevents: \"{}\" is no list of scheduled events: DocumentIncarnation or Events is missing`},
+		"a page":       {httpfault.Fault{Status: 200, Body: "<html>"}, `scheduledevents: \"<html>\" is not the JSON that was expected: invalid character '<' looking for beginning of value`},
+		"fails":        {httpfault.Fault{Status: 500}, `GET /metadata/scheduledevents?api-version=2020-07-01: answered 500 \"\"`},
+		"too many":     {httpfault.Fault{Status: 429}, `GET /metadata/scheduledevents?api-version=2020-07-01: answered 429 \"\"`},
+		"hangs":        {httpfault.Fault{Silent: true}, `GET /metadata/scheduledevents?api-version=2020-07-01: no answer came within 10s`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -153,7 +154,7 @@ func TestAzureBadAnswers(t *testing.T) {
 func TestAzureWithoutAName(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		service := metadatasim.NewAzure("vm1")
-		service.Inject(metadatasim.Fault{Path: "compute/name", Status: 200, Body: "<html>"})
+		service.Inject(httpfault.Fault{Path: "compute/name", Status: 200, Body: "<html>"})
 		service.Schedule(reboot("e1", "vm1"))
 		w := watch(t, notice.Azure, service.Transport(), nil)
 		pass(time.Minute)
@@ -173,7 +174,7 @@ func TestAzureApprovalIsRefused(t *testing.T) {
 		w := watch(t, notice.Azure, service.Transport(), nil)
 		service.Schedule(reboot("e1", "vm1"))
 		pass(5 * time.Second)
-		service.Inject(metadatasim.Fault{Method: http.MethodPost, Status: 400, Body: "no"})
+		service.Inject(httpfault.Fault{Method: http.MethodPost, Status: 400, Body: "no"})
 		w.Board().Drained(notice.Azure, "e1")
 		pass(3 * time.Minute)
 		if n := count(service.TakeRequests(), "POST "); n < 6 || n > 7 {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"usher.sh/usher/internal/notice"
+	"usher.sh/usher/test/httpfault"
 	"usher.sh/usher/test/metadatasim"
 )
 
@@ -86,21 +87,21 @@ func TestEC2EachEvent(t *testing.T) {
 func TestEC2BadAnswers(t *testing.T) {
 	long := strings.Repeat(" ", mostBody) + "{}"
 	for name, fault := range map[string]struct {
-		fault metadatasim.Fault
+		fault httpfault.Fault
 		error string
 	}{
-		"refuses":   {metadatasim.Fault{Refuse: true}, `GET /latest/meta-data/spot/instance-action: Get \"http://169.254.169.254/latest/meta-data/spot/instance-action\": dial tcp: connection refused`},
-		"hangs":     {metadatasim.Fault{Silent: true}, `GET /latest/meta-data/spot/instance-action: no answer came within 5s`},
-		"breaks":    {metadatasim.Fault{Lost: true}, `GET /latest/meta-data/spot/instance-action: Get \"http://169.254.169.254/latest/meta-data/spot/instance-action\": read: connection reset by peer`},
-		"is cut":    {metadatasim.Fault{Cut: 9}, `GET /latest/meta-data/spot/instance-action: reading the answer: unexpected EOF`},
-		"fails":     {metadatasim.Fault{Status: 500, Body: "oh no"}, `GET /latest/meta-data/spot/instance-action: answered 500 \"oh no\"`},
-		"overload":  {metadatasim.Fault{Status: 503}, `GET /latest/meta-data/spot/instance-action: answered 503 \"\"`},
-		"page":      {metadatasim.Fault{Status: 200, Body: "<html>"}, `spot/instance-action: \"<html>\" is not the JSON that was expected: invalid character '<' looking for beginning of value`},
-		"empty":     {metadatasim.Fault{Status: 200}, `spot/instance-action: \"\" is not the JSON that was expected: unexpected end of JSON input`},
-		"too long":  {metadatasim.Fault{Status: 200, Body: long}, `GET /latest/meta-data/spot/instance-action: the answer has more than 1048576 bytes`},
-		"redirects": {metadatasim.Fault{Status: 302, Header: map[string]string{"Location": "http://example.com/"}}, `GET /latest/meta-data/spot/instance-action: answered 302, a redirect to \"http://example.com/\", which is not followed`},
+		"refuses":   {httpfault.Fault{Refuse: true}, `GET /latest/meta-data/spot/instance-action: Get \"http://169.254.169.254/latest/meta-data/spot/instance-action\": dial tcp: connection refused`},
+		"hangs":     {httpfault.Fault{Silent: true}, `GET /latest/meta-data/spot/instance-action: no answer came within 5s`},
+		"breaks":    {httpfault.Fault{Lost: true}, `GET /latest/meta-data/spot/instance-action: Get \"http://169.254.169.254/latest/meta-data/spot/instance-action\": read: connection reset by peer`},
+		"is cut":    {httpfault.Fault{Cut: 9}, `GET /latest/meta-data/spot/instance-action: reading the answer: unexpected EOF`},
+		"fails":     {httpfault.Fault{Status: 500, Body: "oh no"}, `GET /latest/meta-data/spot/instance-action: answered 500 \"oh no\"`},
+		"overload":  {httpfault.Fault{Status: 503}, `GET /latest/meta-data/spot/instance-action: answered 503 \"\"`},
+		"page":      {httpfault.Fault{Status: 200, Body: "<html>"}, `spot/instance-action: \"<html>\" is not the JSON that was expected: invalid character '<' looking for beginning of value`},
+		"empty":     {httpfault.Fault{Status: 200}, `spot/instance-action: \"\" is not the JSON that was expected: unexpected end of JSON input`},
+		"too long":  {httpfault.Fault{Status: 200, Body: long}, `GET /latest/meta-data/spot/instance-action: the answer has more than 1048576 bytes`},
+		"redirects": {httpfault.Fault{Status: 302, Header: map[string]string{"Location": "http://example.com/"}}, `GET /latest/meta-data/spot/instance-action: answered 302, a redirect to \"http://example.com/\", which is not followed`},
 		"refuses tokens": {
-			metadatasim.Fault{Status: 401},
+			httpfault.Fault{Status: 401},
 			`GET /latest/meta-data/spot/instance-action: answered 401 \"\"`,
 		},
 	} {
@@ -135,7 +136,7 @@ func TestEC2BadAnswers(t *testing.T) {
 func TestEC2NotWhole(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		service := metadatasim.NewEC2()
-		service.Inject(metadatasim.Fault{Path: metadatasim.EC2Scheduled, Status: 500})
+		service.Inject(httpfault.Fault{Path: metadatasim.EC2Scheduled, Status: 500})
 		w := watch(t, notice.EC2, service.Transport(), nil)
 		pass(time.Minute)
 		w.stands("one path fails", "ec2 not whole")
@@ -148,7 +149,7 @@ func TestEC2NotWhole(t *testing.T) {
 		default:
 			t.Error("that the report is whole was no change")
 		}
-		service.Inject(metadatasim.Fault{Silent: true})
+		service.Inject(httpfault.Fault{Silent: true})
 		pass(time.Minute)
 		w.stands("it has answered before")
 	})
@@ -176,12 +177,12 @@ func TestEC2Tokens(t *testing.T) {
 func TestEC2ShortToken(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		service := metadatasim.NewEC2()
-		short := metadatasim.Fault{Method: http.MethodPut, Status: 200, Header: map[string]string{"X-Aws-Ec2-Metadata-Token-Ttl-Seconds": "100"}, Body: "forged"}
+		short := httpfault.Fault{Method: http.MethodPut, Status: 200, Header: map[string]string{"X-Aws-Ec2-Metadata-Token-Ttl-Seconds": "100"}, Body: "forged"}
 		service.Inject(short)
 		watch(t, notice.EC2, service.Transport(), nil)
 		synctest.Wait()
 		service.TakeRequests()
-		service.Inject(metadatasim.Fault{Path: "meta-data", Status: 404})
+		service.Inject(httpfault.Fault{Path: "meta-data", Status: 404})
 		pass(48 * time.Second)
 		if n := count(service.TakeRequests(), "PUT "); n > 1 { // the forged one was not accepted at first
 			t.Errorf("%d tokens within half its time", n)
@@ -198,20 +199,20 @@ func TestEC2WithoutAToken(t *testing.T) {
 	const hops = `fetching a token (in a pod without the host's network, the instance's hop limit has to be 2 or more): PUT /latest/api/token: `
 	good := map[string]string{"X-Aws-Ec2-Metadata-Token-Ttl-Seconds": "21600"}
 	for name, test := range map[string]struct {
-		fault metadatasim.Fault
+		fault httpfault.Fault
 		error string
 	}{
-		"version 1 alone":    {metadatasim.Fault{Status: 404}, `fetching a token: PUT /latest/api/token: answered 404 \"\"`},
-		"another service":    {metadatasim.Fault{Status: 405}, `fetching a token: PUT /latest/api/token: answered 405 \"\"`},
-		"turned off":         {metadatasim.Fault{Status: 403}, `the metadata service is turned off for this instance: turn it on (aws ec2 modify-instance-metadata-options --http-endpoint enabled)`},
-		"hangs":              {metadatasim.Fault{Silent: true}, hops + `no answer came within 5s`},
-		"redirects":          {metadatasim.Fault{Status: 307, Header: map[string]string{"Location": "/elsewhere"}}, `fetching a token: PUT /latest/api/token: answered 307, a redirect to \"/elsewhere\", which is not followed`},
-		"a page":             {metadatasim.Fault{Status: 200, Header: good, Body: "<html> </html>"}, `fetching a token: the answer of 14 bytes is no token`},
-		"nothing":            {metadatasim.Fault{Status: 200, Header: good}, `fetching a token: the answer of 0 bytes is no token`},
-		"too long":           {metadatasim.Fault{Status: 200, Header: good, Body: strings.Repeat("a", mostToken+1)}, `fetching a token: the answer of 4097 bytes is no token`},
-		"of unknown length":  {metadatasim.Fault{Status: 200, Body: "token"}, `fetching a token: the answer does not say how long the token is good for`},
-		"of no length":       {metadatasim.Fault{Status: 200, Header: map[string]string{"X-Aws-Ec2-Metadata-Token-Ttl-Seconds": "0"}, Body: "token"}, `fetching a token: the answer does not say how long the token is good for`},
-		"of negative length": {metadatasim.Fault{Status: 200, Header: map[string]string{"X-Aws-Ec2-Metadata-Token-Ttl-Seconds": "-1"}, Body: "token"}, `fetching a token: the answer does not say how long the token is good for`},
+		"version 1 alone":    {httpfault.Fault{Status: 404}, `fetching a token: PUT /latest/api/token: answered 404 \"\"`},
+		"another service":    {httpfault.Fault{Status: 405}, `fetching a token: PUT /latest/api/token: answered 405 \"\"`},
+		"turned off":         {httpfault.Fault{Status: 403}, `the metadata service is turned off for this instance: turn it on (aws ec2 modify-instance-metadata-options --http-endpoint enabled)`},
+		"hangs":              {httpfault.Fault{Silent: true}, hops + `no answer came within 5s`},
+		"redirects":          {httpfault.Fault{Status: 307, Header: map[string]string{"Location": "/elsewhere"}}, `fetching a token: PUT /latest/api/token: answered 307, a redirect to \"/elsewhere\", which is not followed`},
+		"a page":             {httpfault.Fault{Status: 200, Header: good, Body: "<html> </html>"}, `fetching a token: the answer of 14 bytes is no token`},
+		"nothing":            {httpfault.Fault{Status: 200, Header: good}, `fetching a token: the answer of 0 bytes is no token`},
+		"too long":           {httpfault.Fault{Status: 200, Header: good, Body: strings.Repeat("a", mostToken+1)}, `fetching a token: the answer of 4097 bytes is no token`},
+		"of unknown length":  {httpfault.Fault{Status: 200, Body: "token"}, `fetching a token: the answer does not say how long the token is good for`},
+		"of no length":       {httpfault.Fault{Status: 200, Header: map[string]string{"X-Aws-Ec2-Metadata-Token-Ttl-Seconds": "0"}, Body: "token"}, `fetching a token: the answer does not say how long the token is good for`},
+		"of negative length": {httpfault.Fault{Status: 200, Header: map[string]string{"X-Aws-Ec2-Metadata-Token-Ttl-Seconds": "-1"}, Body: "token"}, `fetching a token: the answer does not say how long the token is good for`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

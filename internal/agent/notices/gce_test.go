@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"usher.sh/usher/internal/notice"
+	"usher.sh/usher/test/httpfault"
 	"usher.sh/usher/test/metadatasim"
 )
 
@@ -58,7 +59,7 @@ func TestGCEMissesNothing(t *testing.T) {
 		service := metadatasim.NewGCE()
 		w := watch(t, notice.GCE, service.Transport(), nil)
 		pass(10 * time.Second)
-		service.Inject(metadatasim.Fault{Refuse: true})
+		service.Inject(httpfault.Fault{Refuse: true})
 		pass(time.Minute) // what hangs already ends
 		service.Preempt()
 		pass(time.Minute)
@@ -74,16 +75,16 @@ func TestGCEBadAnswers(t *testing.T) {
 	flavor := map[string]string{"Metadata-Flavor": "Google"}
 	const path = "GET /computeMetadata/v1/instance/preempted"
 	for name, test := range map[string]struct {
-		fault metadatasim.Fault
+		fault httpfault.Fault
 		error string
 	}{
-		"another service":  {metadatasim.Fault{Status: 200, Body: "FALSE"}, path + `: what answered 200 is not the metadata server: the header Metadata-Flavor is missing`},
-		"a captive portal": {metadatasim.Fault{Status: 302, Header: map[string]string{"Location": "http://example.com"}}, path + `: what answered 302 is not the metadata server: the header Metadata-Flavor is missing`},
-		"fails":            {metadatasim.Fault{Status: 503, Header: flavor}, path + `: answered 503 \"\"`},
-		"not found":        {metadatasim.Fault{Status: 404, Header: flavor}, path + `: answered 404 \"\"`},
-		"redirects":        {metadatasim.Fault{Status: 301, Header: map[string]string{"Metadata-Flavor": "Google", "Location": "/"}}, path + `: answered 301, a redirect to \"/\", which is not followed`},
-		"a page":           {metadatasim.Fault{Status: 200, Header: flavor, Body: "<html>"}, `preempted: \"<html>\" is neither TRUE nor FALSE`},
-		"hangs":            {metadatasim.Fault{Silent: true}, path + `: no answer came within 5s`},
+		"another service":  {httpfault.Fault{Status: 200, Body: "FALSE"}, path + `: what answered 200 is not the metadata server: the header Metadata-Flavor is missing`},
+		"a captive portal": {httpfault.Fault{Status: 302, Header: map[string]string{"Location": "http://example.com"}}, path + `: what answered 302 is not the metadata server: the header Metadata-Flavor is missing`},
+		"fails":            {httpfault.Fault{Status: 503, Header: flavor}, path + `: answered 503 \"\"`},
+		"not found":        {httpfault.Fault{Status: 404, Header: flavor}, path + `: answered 404 \"\"`},
+		"redirects":        {httpfault.Fault{Status: 301, Header: map[string]string{"Metadata-Flavor": "Google", "Location": "/"}}, path + `: answered 301, a redirect to \"/\", which is not followed`},
+		"a page":           {httpfault.Fault{Status: 200, Header: flavor, Body: "<html>"}, `preempted: \"<html>\" is neither TRUE nor FALSE`},
+		"hangs":            {httpfault.Fault{Silent: true}, path + `: no answer came within 5s`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -106,7 +107,7 @@ func TestGCEHangs(t *testing.T) {
 		w := watch(t, notice.GCE, service.Transport(), nil)
 		service.Preempt()
 		pass(5 * time.Second)
-		service.Inject(metadatasim.Fault{Path: metadatasim.GCEPreempted, Silent: true})
+		service.Inject(httpfault.Fault{Path: metadatasim.GCEPreempted, Silent: true})
 		service.Set(metadatasim.GCEPreempted, "FALSE")
 		pass(5 * time.Second)
 		w.logs.take()
@@ -130,7 +131,7 @@ func TestGCEThatDoesNotWait(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				service := metadatasim.NewGCE()
-				service.Inject(metadatasim.Fault{Path: metadatasim.GCEPreempted, Status: http.StatusOK, Header: header, Body: "TRUE"})
+				service.Inject(httpfault.Fault{Path: metadatasim.GCEPreempted, Status: http.StatusOK, Header: header, Body: "TRUE"})
 				w := watch(t, notice.GCE, service.Transport(), nil)
 				pass(20 * time.Second)
 				w.stands("it is announced", "SpotInterruption preempted in 10s")

@@ -12,7 +12,7 @@ import (
 	"usher.sh/usher/internal/eviction"
 	"usher.sh/usher/internal/snapshot"
 	"usher.sh/usher/internal/system/arangodb/agency"
-	"usher.sh/usher/test/arangosim"
+	"usher.sh/usher/test/httpfault"
 )
 
 // process is a manager that looks after the clean-out of one server and may end at any instant. Its policy's status outlives it,
@@ -184,7 +184,7 @@ func (p *process) check(another bool, own string) {
 // The answer to the first call is lost, and the process lives on: it does not take the job for its own either.
 func TestCleanOutWhoseAnswerWasLost(t *testing.T) {
 	p := &process{bench: newBench(t, plain()), status: &v1alpha1.EvictionPolicyStatus{}, instants: -1}
-	p.sim.Inject(arangosim.Fault{Path: cleanOutPath, Times: 1, Lost: true})
+	p.sim.Inject(httpfault.Fault{Path: cleanOutPath, Times: 1, Lost: true})
 	for range 3 {
 		p.round(true, 0)
 	}

@@ -12,6 +12,7 @@ import (
 	"usher.sh/usher/internal/eviction"
 	"usher.sh/usher/internal/system"
 	"usher.sh/usher/test/arangosim"
+	"usher.sh/usher/test/httpfault"
 )
 
 // said is everything that a verdict's blockers say.
@@ -28,28 +29,28 @@ func TestAnswersThatGoWrong(t *testing.T) {
 	const read, config = "/_api/agency/read", "/_api/agency/config"
 	cases := []struct {
 		name  string
-		fault arangosim.Fault
+		fault httpfault.Fault
 		want  []string
 	}{
-		{"401 of all agents", arangosim.Fault{Path: config, Status: 401, Body: `{"error":true,"code":401,"errorNum":11,"errorMessage":"not authorized"}`}, []string{"NoEvidence", "agnt-a", "401", "spec.system.arangodb.jwt"}},
-		{"403 of the leader", arangosim.Fault{Path: read, Status: 403, Body: `{"errorNum":11,"errorMessage":"forbidden"}`}, []string{"AgencyNotServing", "agnt-a", "403", "forbidden"}},
-		{"503 with 1495", arangosim.Fault{Path: read, Status: 503, Body: `{"error":true,"code":503,"errorNum":1495,"errorMessage":"leadership challenge is ongoing"}`}, []string{"AgencyNotServing", "not ready", "1495", "leadership challenge"}},
-		{"503 with 1496", arangosim.Fault{Path: read, Status: 503, Body: `{"error":true,"code":503,"errorNum":1496,"errorMessage":"not a leader"}`}, []string{"AgencyNotServing", "1496: not a leader"}},
-		{"503 of an agent without a leader", arangosim.Fault{Path: read, Status: 503, Body: `{"message":"No leader"}`}, []string{"AgencyNotServing", "503: No leader"}},
-		{"503 of a proxy", arangosim.Fault{Path: config, Status: 503, Body: "<html>Service\nUnavailable</html>"}, []string{"NoEvidence", "503, with 32 bytes that are not JSON"}},
-		{"200 of something else", arangosim.Fault{Path: read, Status: 200, Body: "<html>hello</html>"}, []string{"AgencyNotServing", "18 bytes that are not JSON"}},
-		{"200 with nothing", arangosim.Fault{Path: read, Status: 200}, []string{"AgencyNotServing", "not JSON"}},
-		{"JSON of another shape", arangosim.Fault{Path: read, Status: 200, Body: `{"arango":{}}`}, []string{"AgencyNotServing", "understanding the agency"}},
-		{"JSON of another shape within", arangosim.Fault{Path: read, Status: 200, Body: `[{"arango":{"Target":{"CleanedServers":["PRMR-a"]},"Plan":{"Collections":{"_system":{"c":{"shards":{"s":"PRMR-b"}}}}}}}]`}, []string{"AgencyNotServing", "understanding the agency"}},
-		{"a configuration that says nothing", arangosim.Fault{Path: config, Status: 200, Body: `{}`}, []string{"NoEvidence", "its id or the number"}},
-		{"cut off", arangosim.Fault{Path: read, Cut: 40}, []string{"AgencyNotServing", "breaks off"}},
-		{"endless", arangosim.Fault{Path: config, Status: 200, Body: strings.Repeat(" ", answerLimit+1)}, []string{"NoEvidence", "longer than"}},
-		{"silent", arangosim.Fault{Path: read, Silent: true}, []string{"AgencyNotServing", "did not answer within 1m0s"}},
-		{"handed on and on", arangosim.Fault{Path: read, Status: 307, Location: "http://agnt-a.db.svc:8529/_api/agency/read"}, []string{"AgencyNotServing", "again and again"}},
-		{"handed on to another agent", arangosim.Fault{Path: read, Status: 307, Location: "http://agnt-b.db.svc:8529/_api/agency/read"}, []string{"AgencyNotServing", "leadership is moving"}},
-		{"handed on to a stranger", arangosim.Fault{Path: read, Status: 307, Location: "http://thief.example/_api/agency/read"}, []string{"AgencyNotServing", "thief.example"}},
-		{"handed on without a place", arangosim.Fault{Path: read, Status: 307}, []string{"AgencyNotServing", "leadership is moving"}},
-		{"another status", arangosim.Fault{Path: read, Status: 418}, []string{"AgencyNotServing", "418"}},
+		{"401 of all agents", httpfault.Fault{Path: config, Status: 401, Body: `{"error":true,"code":401,"errorNum":11,"errorMessage":"not authorized"}`}, []string{"NoEvidence", "agnt-a", "401", "spec.system.arangodb.jwt"}},
+		{"403 of the leader", httpfault.Fault{Path: read, Status: 403, Body: `{"errorNum":11,"errorMessage":"forbidden"}`}, []string{"AgencyNotServing", "agnt-a", "403", "forbidden"}},
+		{"503 with 1495", httpfault.Fault{Path: read, Status: 503, Body: `{"error":true,"code":503,"errorNum":1495,"errorMessage":"leadership challenge is ongoing"}`}, []string{"AgencyNotServing", "not ready", "1495", "leadership challenge"}},
+		{"503 with 1496", httpfault.Fault{Path: read, Status: 503, Body: `{"error":true,"code":503,"errorNum":1496,"errorMessage":"not a leader"}`}, []string{"AgencyNotServing", "1496: not a leader"}},
+		{"503 of an agent without a leader", httpfault.Fault{Path: read, Status: 503, Body: `{"message":"No leader"}`}, []string{"AgencyNotServing", "503: No leader"}},
+		{"503 of a proxy", httpfault.Fault{Path: config, Status: 503, Body: "<html>Service\nUnavailable</html>"}, []string{"NoEvidence", "503, with 32 bytes that are not JSON"}},
+		{"200 of something else", httpfault.Fault{Path: read, Status: 200, Body: "<html>hello</html>"}, []string{"AgencyNotServing", "18 bytes that are not JSON"}},
+		{"200 with nothing", httpfault.Fault{Path: read, Status: 200}, []string{"AgencyNotServing", "not JSON"}},
+		{"JSON of another shape", httpfault.Fault{Path: read, Status: 200, Body: `{"arango":{}}`}, []string{"AgencyNotServing", "understanding the agency"}},
+		{"JSON of another shape within", httpfault.Fault{Path: read, Status: 200, Body: `[{"arango":{"Target":{"CleanedServers":["PRMR-a"]},"Plan":{"Collections":{"_system":{"c":{"shards":{"s":"PRMR-b"}}}}}}}]`}, []string{"AgencyNotServing", "understanding the agency"}},
+		{"a configuration that says nothing", httpfault.Fault{Path: config, Status: 200, Body: `{}`}, []string{"NoEvidence", "its id or the number"}},
+		{"cut off", httpfault.Fault{Path: read, Cut: 40}, []string{"AgencyNotServing", "breaks off"}},
+		{"endless", httpfault.Fault{Path: config, Status: 200, Body: strings.Repeat(" ", answerLimit+1)}, []string{"NoEvidence", "longer than"}},
+		{"silent", httpfault.Fault{Path: read, Silent: true}, []string{"AgencyNotServing", "did not answer within 1m0s"}},
+		{"handed on and on", httpfault.Fault{Path: read, Status: 307, Header: map[string]string{"Location": "http://agnt-a.db.svc:8529/_api/agency/read"}}, []string{"AgencyNotServing", "again and again"}},
+		{"handed on to another agent", httpfault.Fault{Path: read, Status: 307, Header: map[string]string{"Location": "http://agnt-b.db.svc:8529/_api/agency/read"}}, []string{"AgencyNotServing", "leadership is moving"}},
+		{"handed on to a stranger", httpfault.Fault{Path: read, Status: 307, Header: map[string]string{"Location": "http://thief.example/_api/agency/read"}}, []string{"AgencyNotServing", "thief.example"}},
+		{"handed on without a place", httpfault.Fault{Path: read, Status: 307}, []string{"AgencyNotServing", "leadership is moving"}},
+		{"another status", httpfault.Fault{Path: read, Status: 418}, []string{"AgencyNotServing", "418"}},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
@@ -90,7 +91,7 @@ func TestForeignAgentIsLeftOut(t *testing.T) {
 				})
 			})
 			b.sim.Set("Target/CleanedServers", []any{prmrA})
-			b.sim.Inject(arangosim.Fault{Server: agntC, Path: "/_api/agency/config", Status: 200, Body: foreign})
+			b.sim.Inject(httpfault.Fault{Server: agntC, Path: "/_api/agency/config", Status: 200, Body: foreign})
 			if verdict := b.evict("dbserver", prmrA); verdict.Answer != eviction.Allowed {
 				t.Errorf("a cleaned-out server stays: %s", said(verdict))
 			}
@@ -120,7 +121,7 @@ func TestWrongSecret(t *testing.T) {
 // A leader that redirects to its other address gets the token there as well.
 func TestFollowsTheLeaderWithCredentials(t *testing.T) {
 	b := newBench(t, plain())
-	b.sim.Inject(arangosim.Fault{Server: agntA, Path: "/_api/agency/read", Times: 1, Status: 307, Location: b.sim.Address(agntA) + "/_api/agency/read"})
+	b.sim.Inject(httpfault.Fault{Server: agntA, Path: "/_api/agency/read", Times: 1, Status: 307, Header: map[string]string{"Location": b.sim.Address(agntA) + "/_api/agency/read"}})
 	if got := b.evidence(prmrA); got.System["agencyProblem"] != "" {
 		t.Errorf("agencyProblem is %q", got.System["agencyProblem"])
 	}

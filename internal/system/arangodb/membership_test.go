@@ -11,6 +11,7 @@ import (
 	"usher.sh/usher/internal/eviction"
 	"usher.sh/usher/internal/system"
 	"usher.sh/usher/test/arangosim"
+	"usher.sh/usher/test/httpfault"
 )
 
 func (b *bench) listed(id string, predecessor *v1alpha1.MemberRegistration) system.Listing {
@@ -73,7 +74,7 @@ func TestTheCoordinatorRefuses(t *testing.T) {
 			old := b.listed("CRDN-a", nil).Member
 			b.sim.Kill(old.ID)
 			b.ticks(30)
-			b.sim.Inject(arangosim.Fault{Path: "/_admin/cluster/removeServer", Status: test.status, Body: `{"errorNum":1}`})
+			b.sim.Inject(httpfault.Fault{Path: "/_admin/cluster/removeServer", Status: test.status, Body: `{"errorNum":1}`})
 			missing, err := b.sys.(system.Membership).Leave(t.Context(), system.Member{}, old)
 			said := missing
 			if err != nil {
@@ -124,7 +125,7 @@ func TestASingleServerThatIsNeededStays(t *testing.T) {
 		"no server leads":                      {func(b *bench) { b.sim.Set("Plan/AsyncReplication/Leader", nil) }, "no other server than SNGL-b leads"},
 		"it has changed meanwhile": {
 			func(b *bench) {
-				b.sim.Inject(arangosim.Fault{Path: "/_api/agency/write", Status: 412, Body: `{"results":[0]}`})
+				b.sim.Inject(httpfault.Fault{Path: "/_api/agency/write", Status: 412, Body: `{"results":[0]}`})
 			}, "the agency keeps SNGL-b: it answered 412",
 		},
 	} {

@@ -7,6 +7,7 @@ import (
 
 	"usher.sh/usher/internal/eviction"
 	"usher.sh/usher/test/arangosim"
+	"usher.sh/usher/test/httpfault"
 )
 
 // Whatever has happened to a deployment, what is allowed on what it says now loses neither data nor the majority. What is
@@ -50,7 +51,7 @@ func TestWhatIsAllowedLosesNothing(t *testing.T) {
 	}
 }
 
-var sometimes = []arangosim.Fault{
+var sometimes = []httpfault.Fault{
 	{Path: cleanOutPath, Times: 1, Lost: true},
 	{Path: "/_admin/cluster", Times: 2, Status: 503},
 	{Path: "/_api/agency/read", Times: 1, Cut: 200},

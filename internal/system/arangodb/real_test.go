@@ -14,6 +14,7 @@ import (
 	"usher.sh/usher/internal/eviction"
 	"usher.sh/usher/internal/system/arangodb/agency"
 	"usher.sh/usher/test/arangosim"
+	"usher.sh/usher/test/httpfault"
 )
 
 // realData reads a file of real clusters, from where USHER_REAL_DATA points or from beside the project.
@@ -305,7 +306,7 @@ func TestRealConfig(t *testing.T) {
 	}
 	// It leads, no agent follows it, and no other has its entries.
 	b := newBench(t, agents(1)())
-	b.sim.Inject(arangosim.Fault{Path: "/_api/agency/config", Status: 200, Body: string(realData(t, "config.json"))})
+	b.sim.Inject(httpfault.Fault{Path: "/_api/agency/config", Status: 200, Body: string(realData(t, "config.json"))})
 	verdict := b.evict("agent", config.ID)
 	if diff := cmp.Diff([]string{"LeadsAgency", "NoFollowerAnswers", "QuorumAtRisk"}, reasons(verdict)); diff != "" || len(verdict.Needed) > 0 {
 		t.Errorf("needed %v, reasons (-want +got):\n%s", verdict.Needed, diff)

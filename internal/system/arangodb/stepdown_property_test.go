@@ -14,6 +14,7 @@ import (
 	"usher.sh/usher/internal/eviction"
 	"usher.sh/usher/internal/snapshot"
 	"usher.sh/usher/test/arangosim"
+	"usher.sh/usher/test/httpfault"
 )
 
 // rotation is a drain that wants every agent gone, one manager that may be killed, and pods that come back elsewhere.
@@ -98,7 +99,7 @@ func (r *rotation) seconds(n int) {
 func (r *rotation) disturb() {
 	switch rapid.IntRange(0, 19).Draw(r.rt, "trouble") {
 	case 0:
-		r.sim.Inject(rapid.SampledFrom([]arangosim.Fault{
+		r.sim.Inject(rapid.SampledFrom([]httpfault.Fault{
 			{Path: shutdownPath, Times: 1, Lost: true},
 			{Path: shutdownPath, Times: 1, Refuse: true},
 			{Path: shutdownPath, Times: 1, Status: 503},

@@ -13,6 +13,7 @@ import (
 	"usher.sh/usher/internal/snapshot"
 	"usher.sh/usher/internal/system"
 	"usher.sh/usher/test/arangosim"
+	"usher.sh/usher/test/httpfault"
 )
 
 const shutdownPath = "/_admin/shutdown"
@@ -96,17 +97,17 @@ func TestStepDownLooksAnew(t *testing.T) {
 func TestStepDownIsAskedForOnce(t *testing.T) {
 	cases := []struct {
 		name     string
-		fault    arangosim.Fault
+		fault    httpfault.Fault
 		terminal bool
 		soon     int // carried out after a second call at once
 		later    int // and after another one half a minute later
 	}{
-		{"the answer is lost", arangosim.Fault{Lost: true}, false, 1, 1},
-		{"the answer is cut off", arangosim.Fault{Cut: 5}, false, 1, 1},
-		{"no answer in time, and it never arrived", arangosim.Fault{Silent: true}, false, 0, 1},
-		{"the connection is refused", arangosim.Fault{Refuse: true}, false, 1, 1},
-		{"it is stopping", arangosim.Fault{Status: 503}, false, 0, 1},
-		{"forbidden", arangosim.Fault{Status: 403, Body: `{"errorNum":11,"errorMessage":"forbidden"}`}, true, 0, 1},
+		{"the answer is lost", httpfault.Fault{Lost: true}, false, 1, 1},
+		{"the answer is cut off", httpfault.Fault{Cut: 5}, false, 1, 1},
+		{"no answer in time, and it never arrived", httpfault.Fault{Silent: true}, false, 0, 1},
+		{"the connection is refused", httpfault.Fault{Refuse: true}, false, 1, 1},
+		{"it is stopping", httpfault.Fault{Status: 503}, false, 0, 1},
+		{"forbidden", httpfault.Fault{Status: 403, Body: `{"errorNum":11,"errorMessage":"forbidden"}`}, true, 0, 1},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {

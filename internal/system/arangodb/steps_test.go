@@ -13,7 +13,7 @@ import (
 	"usher.sh/usher/internal/eviction"
 	"usher.sh/usher/internal/expression"
 	"usher.sh/usher/internal/system"
-	"usher.sh/usher/test/arangosim"
+	"usher.sh/usher/test/httpfault"
 )
 
 const cleanOutPath = "/_admin/cluster/cleanOutServer"
@@ -72,16 +72,16 @@ func TestCleanOut(t *testing.T) {
 func TestCleanOutIsAskedForOnce(t *testing.T) {
 	cases := []struct {
 		name  string
-		fault arangosim.Fault
+		fault httpfault.Fault
 		fails bool
 		asked int // after two calls
 	}{
-		{"the answer is lost", arangosim.Fault{Lost: true}, true, 1},
-		{"the answer is cut off", arangosim.Fault{Cut: 5}, true, 1},
-		{"no answer in time, and it never arrived", arangosim.Fault{Silent: true}, true, 1},
-		{"the first coordinator is down", arangosim.Fault{Refuse: true}, false, 1},
-		{"the first coordinator is not ready", arangosim.Fault{Status: 503}, false, 1},
-		{"the first coordinator cannot reach the agency", arangosim.Fault{Status: 500}, true, 1},
+		{"the answer is lost", httpfault.Fault{Lost: true}, true, 1},
+		{"the answer is cut off", httpfault.Fault{Cut: 5}, true, 1},
+		{"no answer in time, and it never arrived", httpfault.Fault{Silent: true}, true, 1},
+		{"the first coordinator is down", httpfault.Fault{Refuse: true}, false, 1},
+		{"the first coordinator is not ready", httpfault.Fault{Status: 503}, false, 1},
+		{"the first coordinator cannot reach the agency", httpfault.Fault{Status: 500}, true, 1},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
@@ -123,16 +123,16 @@ func TestPrepareRefused(t *testing.T) {
 	cases := []struct {
 		name     string
 		step     eviction.Preparation
-		fault    *arangosim.Fault
+		fault    *httpfault.Fault
 		terminal bool
 		says     string
 	}{
 		{"a step that there is not", eviction.Preparation{Name: "MoveLeader", Member: v1alpha1.MemberRef{ID: prmrA}}, nil, true, "no such step"},
 		{"a server that there is not", eviction.Preparation{Name: CleanOut, Member: v1alpha1.MemberRef{ID: "PRMR-z"}}, nil, false, "has no such dbserver"},
 		{"a coordinator", eviction.Preparation{Name: CleanOut, Member: v1alpha1.MemberRef{ID: "CRDN-a"}}, nil, false, "has no such dbserver"},
-		{"forbidden", eviction.Preparation{Name: CleanOut, Member: v1alpha1.MemberRef{ID: prmrA}}, &arangosim.Fault{Path: cleanOutPath, Status: 403, Body: `{"errorNum":11,"errorMessage":"only with superuser rights"}`}, true, "only with superuser rights"},
-		{"no coordinator", eviction.Preparation{Name: CleanOut, Member: v1alpha1.MemberRef{ID: prmrA}}, &arangosim.Fault{Path: cleanOutPath, Refuse: true}, false, "coordinator http://crdn-b"},
-		{"agency unknown", eviction.Preparation{Name: CleanOut, Member: v1alpha1.MemberRef{ID: prmrA}}, &arangosim.Fault{Path: "/_api/agency/read", Status: 503}, false, "not ready"},
+		{"forbidden", eviction.Preparation{Name: CleanOut, Member: v1alpha1.MemberRef{ID: prmrA}}, &httpfault.Fault{Path: cleanOutPath, Status: 403, Body: `{"errorNum":11,"errorMessage":"only with superuser rights"}`}, true, "only with superuser rights"},
+		{"no coordinator", eviction.Preparation{Name: CleanOut, Member: v1alpha1.MemberRef{ID: prmrA}}, &httpfault.Fault{Path: cleanOutPath, Refuse: true}, false, "coordinator http://crdn-b"},
+		{"agency unknown", eviction.Preparation{Name: CleanOut, Member: v1alpha1.MemberRef{ID: prmrA}}, &httpfault.Fault{Path: "/_api/agency/read", Status: 503}, false, "not ready"},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
@@ -203,14 +203,14 @@ func TestUndoIsCarefulWithTheRest(t *testing.T) {
 	if undone, err := b.sys.Undo(t.Context(), b.step(CleanOut, "PRMR-z")); !undone.Done || err != nil {
 		t.Errorf("a server that is gone: done %t, error %v", undone.Done, err)
 	}
-	b.sim.Inject(arangosim.Fault{Path: "/_api/agency", Refuse: true})
+	b.sim.Inject(httpfault.Fault{Path: "/_api/agency", Refuse: true})
 	if undone, err := b.sys.Undo(t.Context(), b.step(CleanOut, prmrA)); undone.Done || err == nil {
 		t.Errorf("agency down: done %t, error %v", undone.Done, err)
 	}
 	b.sim.Heal()
 	b.jobs[prmrA] = eviction.Job{ID: "7"}
 	b.sim.Set("Target/CleanedServers", []any{prmrA})
-	b.sim.Inject(arangosim.Fault{Method: "PUT", Refuse: true})
+	b.sim.Inject(httpfault.Fault{Method: "PUT", Refuse: true})
 	if undone, err := b.sys.Undo(t.Context(), b.step(CleanOut, prmrA)); undone.Done || err == nil {
 		t.Errorf("no coordinator: done %t, error %v", undone.Done, err)
 	}
@@ -234,7 +234,7 @@ func TestUndoOfAJobThatHasJustEnded(t *testing.T) {
 		if err := b.prepare(CleanOut, prmrA); err != nil {
 			t.Fatal(err)
 		}
-		b.sim.Inject(arangosim.Fault{Path: "/_admin/cluster/cancelAgencyJob", Times: 1, Status: status, Body: `{"errorNum":1}`})
+		b.sim.Inject(httpfault.Fault{Path: "/_admin/cluster/cancelAgencyJob", Times: 1, Status: status, Body: `{"errorNum":1}`})
 		if undone, err := b.sys.Undo(t.Context(), b.step(CleanOut, prmrA)); undone.Done || err != nil {
 			t.Errorf("%d: done %t, error %v", status, undone.Done, err)
 		}

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"usher.sh/usher/test/arangosim"
+	"usher.sh/usher/test/httpfault"
 )
 
 func agents(n int) func() *arangosim.Cluster {
@@ -82,7 +83,7 @@ func failoverCases() []numbered {
 		return arangosim.New(arangosim.Config{Agents: 3, Singles: 2, Secret: testSecret})
 	}
 	alsoLeads := func(_ *testing.T, b *bench) {
-		b.sim.Inject(arangosim.Fault{Server: "SNGL-b", Path: "/_admin/server/availability", Status: 200, Body: `{"mode":"default"}`})
+		b.sim.Inject(httpfault.Fault{Server: "SNGL-b", Path: "/_admin/server/availability", Status: 200, Body: `{"mode":"default"}`})
 	}
 	failed := both(kill("SNGL-a"), ticks(12))
 	return cases([]conformance{

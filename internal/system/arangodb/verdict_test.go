@@ -9,6 +9,7 @@ import (
 	"usher.sh/usher/internal/eviction"
 	"usher.sh/usher/internal/snapshot"
 	"usher.sh/usher/test/arangosim"
+	"usher.sh/usher/test/httpfault"
 )
 
 func down(t *testing.T, b *bench) {
@@ -227,7 +228,7 @@ func dbserverReplacements() []numbered {
 		{name: "leader has resigned and no server leads", sim: shards(2, []string{prmrA, prmrB}), replace: []string{"NoFollowerInSync"}, arrange: both(set("Plan/Collections/_system/c/shards/sc0", []any{"_" + prmrB, prmrA}), current("sc0", "_"+prmrB, prmrA))},
 		{name: "agency without Plan", sim: shards(2, []string{prmrA, prmrB}), arrange: set("Plan/Collections", nil), replace: []string{"FactMissing"}},
 		{name: "an answer without a tree", sim: shards(2, []string{prmrB, prmrC}), replace: []string{"AgencyNotServing"}, arrange: func(_ *testing.T, b *bench) {
-			b.sim.Inject(arangosim.Fault{Path: "/_api/agency/read", Status: 200, Body: "[{}]"})
+			b.sim.Inject(httpfault.Fault{Path: "/_api/agency/read", Status: 200, Body: "[{}]"})
 		}},
 	}, dbserver, replaceOnly)
 }

@@ -15,6 +15,7 @@ import (
 	"usher.sh/usher/internal/snapshot"
 	"usher.sh/usher/internal/system"
 	"usher.sh/usher/internal/system/openstack"
+	"usher.sh/usher/test/httpfault"
 	"usher.sh/usher/test/openstacksim"
 )
 
@@ -74,33 +75,33 @@ func TestBadInput(t *testing.T) {
 				"the account needs the role admin in its project",
 		},
 		"Keystone does not answer": {
-			change: func(c *openstacksim.Cloud) { c.Inject(openstacksim.Fault{Path: "/v3", Refuse: true}) },
+			change: func(c *openstacksim.Cloud) { c.Inject(httpfault.Fault{Path: "/v3", Refuse: true}) },
 			want:   "identity API at http://keystone.sim:5000: it cannot be reached: dial tcp: connection refused",
 		},
 		"something else answers": {
 			change: func(c *openstacksim.Cloud) {
-				c.Inject(openstacksim.Fault{Path: "/os-hyp", Status: 200, Body: "<html>"})
+				c.Inject(httpfault.Fault{Path: "/os-hyp", Status: 200, Body: "<html>"})
 			},
 			want: "compute API at http://nova.sim:8774, listing hypervisors: its answer is not what OpenStack says there",
 		},
 		"something else says something else": {
 			change: func(c *openstacksim.Cloud) {
-				c.Inject(openstacksim.Fault{Path: "/os-hyp", Status: 500, Body: "secret words"})
+				c.Inject(httpfault.Fault{Path: "/os-hyp", Status: 500, Body: "secret words"})
 			},
 			want: "compute API at http://nova.sim:8774, listing hypervisors: it answered 500",
 		},
 		"an answer breaks off": {
-			change: func(c *openstacksim.Cloud) { c.Inject(openstacksim.Fault{Path: "/os-hyp", Cut: 20}) },
+			change: func(c *openstacksim.Cloud) { c.Inject(httpfault.Fault{Path: "/os-hyp", Cut: 20}) },
 			want:   "compute API at http://nova.sim:8774, listing hypervisors: its answer breaks off",
 		},
 		"an answer without an end": {
 			change: func(c *openstacksim.Cloud) {
-				c.Inject(openstacksim.Fault{Path: "/os-hyp", Status: 200, Body: `{"hypervisors": ["` + strings.Repeat("x", 9<<20)})
+				c.Inject(httpfault.Fault{Path: "/os-hyp", Status: 200, Body: `{"hypervisors": ["` + strings.Repeat("x", 9<<20)})
 			},
 			want: "compute API at http://nova.sim:8774, listing hypervisors: its answer is longer than 8 MiB",
 		},
 		"a redirect is not followed with the token": {
-			change: func(c *openstacksim.Cloud) { c.Inject(openstacksim.Fault{Path: "/os-hyp", Status: 302}) },
+			change: func(c *openstacksim.Cloud) { c.Inject(httpfault.Fault{Path: "/os-hyp", Status: 302}) },
 			want:   "compute API at http://nova.sim:8774, listing hypervisors: it answered 302",
 		},
 	}
@@ -162,7 +163,7 @@ func TestTokenExpires(t *testing.T) {
 		t.Errorf("%v, %+v", err, cloud.Migrations())
 	}
 	cloud.ExpireTokens()
-	cloud.Inject(openstacksim.Fault{Path: "/v3/auth", Status: 401, Body: `{"error": {"code": 401, "message": "no"}}`})
+	cloud.Inject(httpfault.Fault{Path: "/v3/auth", Status: 401, Body: `{"error": {"code": 401, "message": "no"}}`})
 	want := "compute API at http://nova.sim:8774, listing hypervisors: the token has expired, and there is no new one: identity API at http://keystone.sim:5000 refuses the credentials (401): " +
 		"correct user, password, domain and project in the Secret's clouds.yaml"
 	if _, err := b.observe("compute-1"); err == nil || err.Error() != want || !strings.Contains(pageOf(t), "`"+want+"`") {
@@ -194,7 +195,7 @@ func TestSilence(t *testing.T) {
 	if _, err := b.observe(); err != nil { // logged in, the call is the only one
 		t.Fatal(err)
 	}
-	cloud.Inject(openstacksim.Fault{Path: "/os-hyp", Silent: true})
+	cloud.Inject(httpfault.Fault{Path: "/os-hyp", Silent: true})
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
 	defer cancel()
 	if _, err := b.system.Observe(ctx, nil); err == nil || !strings.Contains(err.Error(), "listing hypervisors: it did not answer within") {
@@ -279,7 +280,7 @@ func TestAFaultOfOneHost(t *testing.T) {
 	} {
 		cloud := networkCloud()
 		cloud.ChangeHost("compute-1", func(h *openstacksim.Host) { h.Enabled = false })
-		cloud.Inject(openstacksim.Fault{Path: path, Times: 1, Status: http.StatusInternalServerError, Body: "{}"})
+		cloud.Inject(httpfault.Fault{Path: path, Times: 1, Status: http.StatusInternalServerError, Body: "{}"})
 		b := roleBench(t, cloud, c.role)
 		evidence, err := b.observe("compute-1")
 		if err != nil {

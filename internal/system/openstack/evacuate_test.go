@@ -15,6 +15,7 @@ import (
 	"usher.sh/usher/internal/snapshot"
 	"usher.sh/usher/internal/system"
 	"usher.sh/usher/internal/system/openstack"
+	"usher.sh/usher/test/httpfault"
 	"usher.sh/usher/test/openstacksim"
 )
 
@@ -103,7 +104,7 @@ func TestNova5EvacuatedOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	l.cloud.Evacuation = time.Minute
-	l.cloud.Inject(openstacksim.Fault{Method: http.MethodPost, Path: "/action", Times: 1, Lost: true})
+	l.cloud.Inject(httpfault.Fault{Method: http.MethodPost, Path: "/action", Times: 1, Lost: true})
 	if err := l.evacuate(); err == nil {
 		t.Error("an answer that was lost is none")
 	}
@@ -449,7 +450,7 @@ func (l *loss) status(host string) v1alpha1.PreparationStatus {
 
 // Whatever breaks, and whichever process goes on: no server is rebuilt twice at a time, or once it is elsewhere, and all are elsewhere in the end.
 func TestPropertyEvacuated(t *testing.T) {
-	faults := []openstacksim.Fault{
+	faults := []httpfault.Fault{
 		{Method: "POST", Path: "/action", Times: 1, Lost: true},
 		{Method: "POST", Path: "/action", Times: 1, Status: 503},
 		{Method: "PUT", Times: 1, Lost: true},

@@ -13,6 +13,7 @@ import (
 	"usher.sh/usher/api/v1alpha1"
 	"usher.sh/usher/internal/system"
 	"usher.sh/usher/internal/system/openstack"
+	"usher.sh/usher/test/httpfault"
 	"usher.sh/usher/test/openstacksim"
 )
 
@@ -124,7 +125,7 @@ func TestJSONWithoutAList(t *testing.T) {
 			cloud := openstacksim.New(2)
 			cloud.AddAgents("compute-1=l3")
 			cloud.ChangeHost("compute-1", func(h *openstacksim.Host) { h.Enabled = false })
-			cloud.Inject(openstacksim.Fault{Path: path, Status: http.StatusOK, Body: body})
+			cloud.Inject(httpfault.Fault{Path: path, Status: http.StatusOK, Body: body})
 			b := simulatedBench(t, cloud)
 			var members []system.Member
 			for _, role := range []string{"nova-compute", "neutron-l3-agent"} {

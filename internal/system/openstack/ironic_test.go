@@ -11,6 +11,7 @@ import (
 	"usher.sh/usher/internal/snapshot"
 	"usher.sh/usher/internal/system"
 	usher "usher.sh/usher/internal/system/openstack"
+	"usher.sh/usher/test/httpfault"
 	"usher.sh/usher/test/openstacksim"
 )
 
@@ -93,7 +94,7 @@ func TestIronicAnswersOfAnotherForm(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			cloud := newBare()
-			cloud.Inject(openstacksim.Fault{Path: "/v1/nodes/", Status: http.StatusOK, Body: c.body})
+			cloud.Inject(httpfault.Fault{Path: "/v1/nodes/", Status: http.StatusOK, Body: c.body})
 			if got, said := openBare(t, cloud).State(t.Context(), bareMachine("n1")); got != v1alpha1.PowerUnknown || !strings.Contains(said, c.says) {
 				t.Errorf("%s: %s", got, said)
 			}
@@ -104,11 +105,11 @@ func TestIronicAnswersOfAnotherForm(t *testing.T) {
 // What may have been received is Unknown, and nothing else is.
 func TestIronicOff(t *testing.T) {
 	type cloud = openstacksim.Cloud
-	put := func(f openstacksim.Fault) func(*cloud) {
+	put := func(f httpfault.Fault) func(*cloud) {
 		f.Method, f.Path = http.MethodPut, "/states/power"
 		return func(c *cloud) { c.Inject(f) }
 	}
-	fault := func(f openstacksim.Fault) func(*cloud) { return func(c *cloud) { c.Inject(f) } }
+	fault := func(f httpfault.Fault) func(*cloud) { return func(c *cloud) { c.Inject(f) } }
 	for name, c := range map[string]struct {
 		change func(*cloud)
 		want   v1alpha1.RequestResult
@@ -119,20 +120,20 @@ func TestIronicOff(t *testing.T) {
 		"locked": {
 			func(c *cloud) { c.ChangeMachine("n1", func(m *openstacksim.Machine) { m.Locked = "c1" }) }, v1alpha1.RequestRefused, "is locked by host c1", false,
 		},
-		"forbidden": {put(openstacksim.Fault{Status: http.StatusForbidden}), v1alpha1.RequestRefused, "baremetal:node:set_power_state", false},
-		"it is too old": {fault(openstacksim.Fault{
+		"forbidden": {put(httpfault.Fault{Status: http.StatusForbidden}), v1alpha1.RequestRefused, "baremetal:node:set_power_state", false},
+		"it is too old": {fault(httpfault.Fault{
 			Method: http.MethodGet, Status: http.StatusNotAcceptable, Body: `{"error_message": "{\"code\": 406, \"title\": \"Not Acceptable\", \"description\": \"Version 1.10 was requested.\"}"}`,
 		}), v1alpha1.RequestNotSent, "Version 1.10 was requested (406): Ironic must speak microversion 1.10", false},
-		"an error":        {put(openstacksim.Fault{Status: http.StatusInternalServerError}), v1alpha1.RequestUnknown, "500", false},
-		"no conductor":    {put(openstacksim.Fault{Status: http.StatusServiceUnavailable}), v1alpha1.RequestUnknown, "503", false},
-		"cut off":         {put(openstacksim.Fault{Lost: true}), v1alpha1.RequestUnknown, "", true},
-		"it hangs":        {put(openstacksim.Fault{Silent: true}), v1alpha1.RequestUnknown, "did not answer within 1s", false},
-		"it is not there": {put(openstacksim.Fault{Refuse: true}), v1alpha1.RequestNotSent, "connection refused", false},
+		"an error":        {put(httpfault.Fault{Status: http.StatusInternalServerError}), v1alpha1.RequestUnknown, "500", false},
+		"no conductor":    {put(httpfault.Fault{Status: http.StatusServiceUnavailable}), v1alpha1.RequestUnknown, "503", false},
+		"cut off":         {put(httpfault.Fault{Lost: true}), v1alpha1.RequestUnknown, "", true},
+		"it hangs":        {put(httpfault.Fault{Silent: true}), v1alpha1.RequestUnknown, "did not answer within 1s", false},
+		"it is not there": {put(httpfault.Fault{Refuse: true}), v1alpha1.RequestNotSent, "connection refused", false},
 		"it is not found": {
 			func(c *cloud) { c.ChangeMachine("n1", func(m *openstacksim.Machine) { m.Name = "n2" }) }, v1alpha1.RequestNotSent, "baremetal node list", false,
 		},
-		"it cannot be looked at": {fault(openstacksim.Fault{Method: http.MethodGet, Status: http.StatusInternalServerError}), v1alpha1.RequestNotSent, "asking for node", false},
-		"looking at it hangs":    {fault(openstacksim.Fault{Method: http.MethodGet, Silent: true}), v1alpha1.RequestNotSent, "did not answer within 1s", false},
+		"it cannot be looked at": {fault(httpfault.Fault{Method: http.MethodGet, Status: http.StatusInternalServerError}), v1alpha1.RequestNotSent, "asking for node", false},
+		"looking at it hangs":    {fault(httpfault.Fault{Method: http.MethodGet, Silent: true}), v1alpha1.RequestNotSent, "did not answer within 1s", false},
 		"another's machine": {
 			func(c *cloud) { c.ChangeMachine("n1", func(m *openstacksim.Machine) { m.Instance = "n2" }) }, v1alpha1.RequestNotSent, "not node n1", false,
 		},
@@ -210,7 +211,7 @@ func TestIronicFencesThatCannotBeUsed(t *testing.T) {
 			t.Errorf("%s: %s, want %q", got, said, want)
 		}
 	}
-	cloud.Inject(openstacksim.Fault{Path: "/auth/tokens", Refuse: true})
+	cloud.Inject(httpfault.Fault{Path: "/auth/tokens", Refuse: true})
 	if got, said := openBare(t, cloud).State(t.Context(), bareMachine("n1")); got != v1alpha1.PowerUnknown || !strings.Contains(said, "it cannot be reached") {
 		t.Errorf("%s: %s", got, said)
 	}

@@ -9,12 +9,13 @@ import (
 	"usher.sh/usher/api/v1alpha1"
 	"usher.sh/usher/internal/eviction"
 	"usher.sh/usher/internal/system"
+	"usher.sh/usher/test/httpfault"
 	"usher.sh/usher/test/openstacksim"
 )
 
 // A process that ends between two calls leaves a router without an agent to the next one, which finds it in the job.
 func TestARouterBetweenTwoAgentsIsNotForgotten(t *testing.T) {
-	for name, fault := range map[string]openstacksim.Fault{
+	for name, fault := range map[string]httpfault.Fault{
 		"it was refused": {Method: "POST", Path: "/l3-routers", Times: 1, Refuse: true},
 		"it arrived":     {Method: "POST", Path: "/l3-routers", Times: 1, Lost: true},
 		"it did not":     {Method: "POST", Path: "/l3-routers", Times: 1, Status: 503},
@@ -49,7 +50,7 @@ func TestARouterBetweenTwoAgentsBesideOneThatIsStuck(t *testing.T) {
 	b := roleBench(t, cloud, "neutron-l3-agent")
 	b.turn("compute-1")
 	b.turn("compute-1")
-	cloud.Inject(openstacksim.Fault{Method: "POST", Path: "/l3-routers", Times: 1, Refuse: true})
+	cloud.Inject(httpfault.Fault{Method: "POST", Path: "/l3-routers", Times: 1, Refuse: true})
 	_ = b.prepare("compute-1")
 	if b.turn("compute-1"); !cloud.Served(id) {
 		t.Errorf("it is on %v", cloud.Hosts(id))
@@ -63,7 +64,7 @@ func TestARouterIsDeletedBetweenTwoAgents(t *testing.T) {
 	b := roleBench(t, cloud, "neutron-l3-agent")
 	b.turn("compute-1")
 	b.turn("compute-1")
-	cloud.Inject(openstacksim.Fault{Method: "POST", Path: "/l3-routers", Times: 1, Refuse: true})
+	cloud.Inject(httpfault.Fault{Method: "POST", Path: "/l3-routers", Times: 1, Refuse: true})
 	_ = b.prepare("compute-1")
 	cloud.Remove(id)
 	cloud.TakeRequests()
@@ -75,10 +76,10 @@ func TestARouterIsDeletedBetweenTwoAgents(t *testing.T) {
 // An agent whose answer was lost gets nothing for a while, also by the process that is opened next. One that was certainly not asked gets what it would have.
 func TestAnswersThatAreLost(t *testing.T) {
 	for name, c := range map[string]struct {
-		fault openstacksim.Fault
+		fault httpfault.Fault
 		want  string
 	}{
-		"lost": {openstacksim.Fault{Method: "POST", Path: "/l3-routers", Times: 1, Status: 503}, "compute-1"}, "not sent": {openstacksim.Fault{Method: "POST", Path: "/l3-routers", Times: 1, Refuse: true}, "compute-2"},
+		"lost": {httpfault.Fault{Method: "POST", Path: "/l3-routers", Times: 1, Status: 503}, "compute-1"}, "not sent": {httpfault.Fault{Method: "POST", Path: "/l3-routers", Times: 1, Refuse: true}, "compute-2"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			cloud := openstacksim.New(2)
@@ -149,7 +150,7 @@ func TestUndoFindsARouterBetweenTwoAgents(t *testing.T) {
 	b := roleBench(t, cloud, "neutron-l3-agent")
 	b.turn("compute-1")
 	b.turn("compute-1")
-	cloud.Inject(openstacksim.Fault{Method: "POST", Path: "/l3-routers", Times: 1, Refuse: true})
+	cloud.Inject(httpfault.Fault{Method: "POST", Path: "/l3-routers", Times: 1, Refuse: true})
 	_ = b.prepare("compute-1")
 	if len(cloud.Hosts(id)) != 0 {
 		t.Fatal(cloud.Hosts(id))

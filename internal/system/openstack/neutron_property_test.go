@@ -10,11 +10,12 @@ import (
 	"pgregory.net/rapid"
 
 	"usher.sh/usher/internal/eviction"
+	"usher.sh/usher/test/httpfault"
 	"usher.sh/usher/test/openstacksim"
 )
 
 // networkFaults are those of calls: a process is killed by one that is lost, or by one that is refused, as far as Neutron can tell.
-var networkFaults = []openstacksim.Fault{
+var networkFaults = []httpfault.Fault{
 	{Method: "POST", Path: "/agents", Times: 1, Lost: true},
 	{Method: "POST", Path: "/agents", Times: 1, Refuse: true},
 	{Method: "POST", Path: "/agents", Times: 1, Status: 503},

@@ -11,6 +11,7 @@ import (
 	"usher.sh/usher/api/v1alpha1"
 	"usher.sh/usher/internal/eviction"
 	"usher.sh/usher/internal/system"
+	"usher.sh/usher/test/httpfault"
 	"usher.sh/usher/test/openstacksim"
 )
 
@@ -51,7 +52,7 @@ func TestTheNetworkIsInUse(t *testing.T) {
 func TestNeutron7AnAgentIsForgottenWhileItIsLookedAt(t *testing.T) {
 	cloud := networkCloud()
 	cloud.Make("l3", "r", "compute-1")
-	cloud.Inject(openstacksim.Fault{Path: "/l3-routers", Status: http.StatusNotFound, Body: `{"NeutronError": {"type": "AgentNotFound", "message": "Agent x could not be found."}}`})
+	cloud.Inject(httpfault.Fault{Path: "/l3-routers", Status: http.StatusNotFound, Body: `{"NeutronError": {"type": "AgentNotFound", "message": "Agent x could not be found."}}`})
 	for _, role := range []string{"neutron-l2-agent", "neutron-l3-agent"} {
 		if v := roleBench(t, cloud, role).judge("compute-1"); v.Answer == eviction.Allowed || !slices.Contains(reasons(v), "HostUnknown") {
 			t.Errorf("%s: %s", role, said(v))
@@ -201,21 +202,21 @@ func TestNeutronBadInput(t *testing.T) {
 		},
 		"something else answers": {
 			func(c *openstacksim.Cloud) {
-				c.Inject(openstacksim.Fault{Path: "/agents", Status: 200, Body: "<html>"})
+				c.Inject(httpfault.Fault{Path: "/agents", Status: 200, Body: "<html>"})
 			},
 			at + "listing agents: its answer is not what OpenStack says there",
 		},
 		"something else answers in JSON": {
-			func(c *openstacksim.Cloud) { c.Inject(openstacksim.Fault{Path: "/agents", Status: 200, Body: "{}"}) },
+			func(c *openstacksim.Cloud) { c.Inject(httpfault.Fault{Path: "/agents", Status: 200, Body: "{}"}) },
 			at + "listing agents: its answer is not what OpenStack says there",
 		},
 		"an answer breaks off": {
-			func(c *openstacksim.Cloud) { c.Inject(openstacksim.Fault{Path: "/l3-routers", Cut: 5}) },
+			func(c *openstacksim.Cloud) { c.Inject(httpfault.Fault{Path: "/l3-routers", Cut: 5}) },
 			at + "listing the routers of an agent: its answer breaks off",
 		},
 		"it fails": {
 			func(c *openstacksim.Cloud) {
-				c.Inject(openstacksim.Fault{Path: "/agents", Status: 500, Body: "secret"})
+				c.Inject(httpfault.Fault{Path: "/agents", Status: 500, Body: "secret"})
 			},
 			at + "listing agents: it answered 500",
 		},
@@ -256,7 +257,7 @@ func TestTokenExpiresBetweenTwoAgents(t *testing.T) {
 	b := roleBench(t, cloud, "neutron-l3-agent")
 	b.turn("compute-1")
 	b.turn("compute-1")
-	cloud.Inject(openstacksim.Fault{Method: "POST", Path: "/l3-routers", Times: 1, Status: 401})
+	cloud.Inject(httpfault.Fault{Method: "POST", Path: "/l3-routers", Times: 1, Status: 401})
 	if err := b.prepare("compute-1"); err != nil || !cloud.Served(id) {
 		t.Errorf("%v, on %v", err, cloud.Hosts(id))
 	}

@@ -11,6 +11,7 @@ import (
 	"usher.sh/usher/api/v1alpha1"
 	"usher.sh/usher/internal/eviction"
 	"usher.sh/usher/internal/system"
+	"usher.sh/usher/test/httpfault"
 	"usher.sh/usher/test/openstacksim"
 )
 
@@ -127,12 +128,12 @@ func TestServersThatMayStay(t *testing.T) {
 // A call that is cut off is looked up and not sent again: whether it arrived shows.
 func TestCallsThatAreCutOff(t *testing.T) {
 	for name, c := range map[string]struct {
-		fault openstacksim.Fault
+		fault httpfault.Fault
 		begun int // migrations after the call
 	}{
-		"it arrived":     {openstacksim.Fault{Method: "POST", Path: "/action", Times: 1, Lost: true}, 1},
-		"it did not":     {openstacksim.Fault{Method: "POST", Path: "/action", Times: 1, Status: 502}, 0},
-		"it was refused": {openstacksim.Fault{Method: "POST", Path: "/action", Times: 1, Refuse: true}, 0},
+		"it arrived":     {httpfault.Fault{Method: "POST", Path: "/action", Times: 1, Lost: true}, 1},
+		"it did not":     {httpfault.Fault{Method: "POST", Path: "/action", Times: 1, Status: 502}, 0},
+		"it was refused": {httpfault.Fault{Method: "POST", Path: "/action", Times: 1, Refuse: true}, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			cloud := openstacksim.New(2)
@@ -165,7 +166,7 @@ func TestResume(t *testing.T) {
 	cloud.Boot("web", "compute-1", "active")
 	b := simulatedBench(t, cloud)
 	b.turn("compute-1")
-	cloud.Inject(openstacksim.Fault{Method: "POST", Path: "/action", Times: 1, Status: 502})
+	cloud.Inject(httpfault.Fault{Method: "POST", Path: "/action", Times: 1, Status: 502})
 	_ = b.prepare("compute-1")
 	next, err := open(b.site, v1alpha1.OpenStack{Clouds: cloudsKey}, b.site.clouds())
 	if err != nil {
@@ -219,7 +220,7 @@ func TestUndoIsSeen(t *testing.T) {
 	cloud := openstacksim.New(2)
 	b := simulatedBench(t, cloud)
 	b.turn("compute-1")
-	cloud.Inject(openstacksim.Fault{Method: "PUT", Times: 1, Lost: true})
+	cloud.Inject(httpfault.Fault{Method: "PUT", Times: 1, Lost: true})
 	if undone, err := b.undo("compute-1"); err == nil || undone.Done {
 		t.Errorf("%+v, %v", undone, err)
 	}

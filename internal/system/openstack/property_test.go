@@ -9,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"usher.sh/usher/internal/eviction"
+	"usher.sh/usher/test/httpfault"
 	"usher.sh/usher/test/openstacksim"
 )
 
@@ -16,7 +17,7 @@ import (
 // in the end, and gets servers again when that is taken back.
 func TestPropertyEmptied(t *testing.T) {
 	states := []string{"active", "paused", "stopped"}
-	faults := []openstacksim.Fault{
+	faults := []httpfault.Fault{
 		{Method: "POST", Path: "/action", Times: 1, Lost: true},
 		{Method: "POST", Path: "/action", Times: 1, Status: 503},
 		{Method: "PUT", Times: 1, Lost: true},
