@@ -41,6 +41,13 @@ func ask(t *testing.T, f *usher.Fence, name string, want v1alpha1.RequestResult,
 	}
 }
 
+// turnOff has a machine be turned off, and waits until the fence says that it is.
+func turnOff(t *testing.T, r racks, f *usher.Fence, name string) {
+	t.Helper()
+	ask(t, f, name, v1alpha1.RequestAccepted, "")
+	untilPower(t, r, f, name, v1alpha1.PowerOff, "power off")
+}
+
 func TestIronicPowersAMachineOff(t *testing.T) {
 	onRacks(t, func(t *testing.T, r racks) {
 		plain, wired := r.enroll(t, "plain", false), r.enroll(t, "wired", true)
@@ -49,11 +56,9 @@ func TestIronicPowersAMachineOff(t *testing.T) {
 		f := fenceOf(t, r, r.clouds(), "")
 		for _, name := range []string{"plain", "wired"} {
 			expect(t, f, name, v1alpha1.PowerOn, "power on")
-			ask(t, f, name, v1alpha1.RequestAccepted, "")
-			untilPower(t, r, f, name, v1alpha1.PowerOff, "power off")
+			turnOff(t, r, f, name)
 			// It stays so when it is asked for once more.
-			ask(t, f, name, v1alpha1.RequestAccepted, "")
-			untilPower(t, r, f, name, v1alpha1.PowerOff, "power off")
+			turnOff(t, r, f, name)
 		}
 		if r.runs(wired) {
 			t.Error("it runs")
@@ -67,8 +72,7 @@ func TestIronicHasNeverReadThePower(t *testing.T) {
 		r.enroll(t, "fresh", true)
 		f := fenceOf(t, r, r.clouds(), "")
 		expect(t, f, "fresh", v1alpha1.PowerUnknown, "its power is not known")
-		ask(t, f, "fresh", v1alpha1.RequestAccepted, "")
-		untilPower(t, r, f, "fresh", v1alpha1.PowerOff, "power off")
+		turnOff(t, r, f, "fresh")
 	})
 }
 
@@ -80,8 +84,7 @@ func TestIronicRepeatsWhatItHasReadLast(t *testing.T) {
 		r.press(id, true)
 		f := fenceOf(t, r, r.clouds(), "")
 		expect(t, f, "stale", v1alpha1.PowerOff, "power off")
-		ask(t, f, "stale", v1alpha1.RequestAccepted, "")
-		untilPower(t, r, f, "stale", v1alpha1.PowerOff, "power off")
+		turnOff(t, r, f, "stale")
 		if r.runs(id) {
 			t.Error("it runs")
 		}
@@ -110,8 +113,7 @@ func TestIronicTakesPoweringOffForOff(t *testing.T) {
 		id := r.enroll(t, "ending", true)
 		r.end(id)
 		f := fenceOf(t, r, r.clouds(), "")
-		ask(t, f, "ending", v1alpha1.RequestAccepted, "")
-		untilPower(t, r, f, "ending", v1alpha1.PowerOff, "power off")
+		turnOff(t, r, f, "ending")
 		if !r.runs(id) {
 			t.Error("it is off: take the sentence on PoweringOff out of docs/lost-nodes.md")
 		}
@@ -128,8 +130,7 @@ func TestIronicHasLockedAMachine(t *testing.T) {
 		ask(t, f, "locked", v1alpha1.RequestRefused, "is locked by host ironic, please retry")
 		r.loud(id)
 		untilPower(t, r, f, "locked", v1alpha1.PowerOn, "power on")
-		ask(t, f, "locked", v1alpha1.RequestAccepted, "")
-		untilPower(t, r, f, "locked", v1alpha1.PowerOff, "power off")
+		turnOff(t, r, f, "locked")
 		if r.runs(id) {
 			t.Error("it runs")
 		}
@@ -148,8 +149,7 @@ func TestIronicHasReservedAMachine(t *testing.T) {
 		ask(t, f, "reserved", v1alpha1.RequestRefused, "is locked by host ironic, please retry")
 		r.loud(id)
 		r.settle(t, id)
-		ask(t, f, "reserved", v1alpha1.RequestAccepted, "")
-		untilPower(t, r, f, "reserved", v1alpha1.PowerOff, "power off")
+		turnOff(t, r, f, "reserved")
 		if r.runs(id) {
 			t.Error("it runs")
 		}

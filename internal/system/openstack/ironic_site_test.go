@@ -140,18 +140,7 @@ type realRacks struct {
 
 func newRealRacks(t *testing.T, path string) *realRacks {
 	t.Helper()
-	file, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	options, endpoint, err := usher.Account(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	provider, err := openstack.AuthenticatedClient(t.Context(), options)
-	if err != nil {
-		t.Fatal(err)
-	}
+	file, provider, endpoint := login(t, path)
 	client, err := openstack.NewBareMetalV1(provider, endpoint)
 	if err != nil {
 		t.Fatal(err)
@@ -162,22 +151,7 @@ func newRealRacks(t *testing.T, path string) *realRacks {
 
 func (r *realRacks) clouds() string             { return r.file }
 func (*realRacks) transport() http.RoundTripper { return nil }
-
-func (*realRacks) pass(ctx context.Context) {
-	select {
-	case <-ctx.Done():
-	case <-time.After(200 * time.Millisecond):
-	}
-}
-
-// call makes a call that must succeed.
-func (r *realRacks) call(t *testing.T, method, path string, body, answer any) {
-	t.Helper()
-	options := &gophercloud.RequestOpts{JSONBody: body, JSONResponse: answer, OkCodes: []int{200, 201, 202, 204}}
-	if _, err := r.client.Request(t.Context(), method, r.client.ServiceURL(path), options); err != nil {
-		t.Fatal(err)
-	}
-}
+func (*realRacks) pass(ctx context.Context)     { wait(ctx, 200*time.Millisecond) }
 
 func (r *realRacks) enroll(t *testing.T, name string, wired bool) string {
 	t.Helper()
@@ -191,7 +165,7 @@ func (r *realRacks) enroll(t *testing.T, name string, wired bool) string {
 		}
 	}
 	var made struct{ UUID string }
-	r.call(t, http.MethodPost, "nodes", body, &made)
+	mustCall(t, r.client, http.MethodPost, "nodes", body, &made)
 	t.Cleanup(func() {
 		r.loud(made.UUID)
 		r.settle(t, made.UUID)
@@ -207,19 +181,18 @@ func (r *realRacks) stranger(t *testing.T) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	admin := &realRacks{client: identity}
 	var project struct{ Project struct{ ID string } }
 	var user struct{ User struct{ ID string } }
 	var roles struct{ Roles []struct{ ID string } }
 	const name = "usher-stranger"
-	admin.call(t, http.MethodPost, "projects", map[string]any{"project": map[string]any{"name": name}}, &project)
+	mustCall(t, identity, http.MethodPost, "projects", map[string]any{"project": map[string]any{"name": name}}, &project)
 	t.Cleanup(func() {
 		_, _ = identity.Delete(context.Background(), identity.ServiceURL("projects", project.Project.ID), nil)
 	})
-	admin.call(t, http.MethodPost, "users", map[string]any{"user": map[string]any{"name": name, "password": name}}, &user)
+	mustCall(t, identity, http.MethodPost, "users", map[string]any{"user": map[string]any{"name": name, "password": name}}, &user)
 	t.Cleanup(func() { _, _ = identity.Delete(context.Background(), identity.ServiceURL("users", user.User.ID), nil) })
-	admin.call(t, http.MethodGet, "roles?name=member", nil, &roles)
-	admin.call(t, http.MethodPut, "projects/"+project.Project.ID+"/users/"+user.User.ID+"/roles/"+roles.Roles[0].ID, nil, nil)
+	mustCall(t, identity, http.MethodGet, "roles?name=member", nil, &roles)
+	mustCall(t, identity, http.MethodPut, "projects/"+project.Project.ID+"/users/"+user.User.ID+"/roles/"+roles.Roles[0].ID, nil, nil)
 	options, _, err := usher.Account([]byte(r.file))
 	if err != nil {
 		t.Fatal(err)
@@ -246,18 +219,18 @@ func (r *realRacks) settle(t *testing.T, id string) {
 
 func (r *realRacks) power(t *testing.T, id, target string) {
 	t.Helper()
-	r.call(t, http.MethodPut, "nodes/"+id+"/states/power", map[string]any{"target": target}, nil)
+	mustCall(t, r.client, http.MethodPut, "nodes/"+id+"/states/power", map[string]any{"target": target}, nil)
 	r.settle(t, id)
 }
 
 func (r *realRacks) maintain(t *testing.T, id string) {
 	t.Helper()
-	r.call(t, http.MethodPut, "nodes/"+id+"/maintenance", map[string]any{}, nil)
+	mustCall(t, r.client, http.MethodPut, "nodes/"+id+"/maintenance", map[string]any{}, nil)
 }
 
 func (r *realRacks) carry(t *testing.T, id, name string) {
 	t.Helper()
-	r.call(t, http.MethodPatch, "nodes/"+id, []map[string]any{{"op": "add", "path": "/instance_info/display_name", "value": name}}, nil)
+	mustCall(t, r.client, http.MethodPatch, "nodes/"+id, []map[string]any{{"op": "add", "path": "/instance_info/display_name", "value": name}}, nil)
 }
 
 func (r *realRacks) press(id string, on bool) { r.bmcs[id].set(func(b *bmc) { b.on = on }) }
@@ -273,10 +246,10 @@ func (r *realRacks) mute(t *testing.T, id string, on bool) {
 	t.Helper()
 	r.bmcs[id].set(func(b *bmc) { b.silence = make(chan struct{}) })
 	if on {
-		r.call(t, http.MethodPut, "nodes/"+id+"/states/power", map[string]any{"target": "power on"}, nil)
+		mustCall(t, r.client, http.MethodPut, "nodes/"+id+"/states/power", map[string]any{"target": "power on"}, nil)
 		return
 	}
-	r.call(t, http.MethodPut, "nodes/"+id+"/states/provision", map[string]any{"target": "manage"}, nil)
+	mustCall(t, r.client, http.MethodPut, "nodes/"+id+"/states/provision", map[string]any{"target": "manage"}, nil)
 }
 
 func (r *realRacks) loud(id string) {

@@ -90,6 +90,23 @@ func (s simulated) state(_ *testing.T, id string) (state, host string) {
 	return server.State + server.Task, server.Host
 }
 
+// wait waits for so long, or until the context has ended.
+func wait(ctx context.Context, d time.Duration) {
+	select {
+	case <-ctx.Done():
+	case <-time.After(d):
+	}
+}
+
+// mustCall makes a call that must succeed.
+func mustCall(t *testing.T, client *gophercloud.ServiceClient, method, path string, body, answer any) {
+	t.Helper()
+	options := &gophercloud.RequestOpts{JSONBody: body, JSONResponse: answer, OkCodes: []int{200, 201, 202, 204}}
+	if _, err := client.Request(t.Context(), method, client.ServiceURL(path), options); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // realSite is a region whose hypervisors need not be real.
 type realSite struct {
 	file    []byte
@@ -103,7 +120,8 @@ func image() string {
 	return cmp.Or(os.Getenv("USHER_OPENSTACK_IMAGE"), "11111111-2222-3333-4444-555555555555")
 }
 
-func newRealSite(t *testing.T, path string) *realSite {
+// login is what a clouds.yaml holds, and a client of its account.
+func login(t *testing.T, path string) (file []byte, provider *gophercloud.ProviderClient, endpoint gophercloud.EndpointOpts) {
 	t.Helper()
 	file, err := os.ReadFile(path)
 	if err != nil {
@@ -113,10 +131,16 @@ func newRealSite(t *testing.T, path string) *realSite {
 	if err != nil {
 		t.Fatal(err)
 	}
-	provider, err := openstack.AuthenticatedClient(t.Context(), options)
+	provider, err = openstack.AuthenticatedClient(t.Context(), options)
 	if err != nil {
 		t.Fatal(err)
 	}
+	return file, provider, endpoint
+}
+
+func newRealSite(t *testing.T, path string) *realSite {
+	t.Helper()
+	file, provider, endpoint := login(t, path)
 	client, err := openstack.NewComputeV2(provider, endpoint)
 	if err != nil {
 		t.Fatal(err)
@@ -140,20 +164,11 @@ func newRealSite(t *testing.T, path string) *realSite {
 func (s *realSite) clouds() []byte             { return s.file }
 func (*realSite) transport() http.RoundTripper { return nil }
 func (*realSite) now() time.Time               { return time.Now() }
-
-func (*realSite) pass(ctx context.Context) {
-	select {
-	case <-ctx.Done():
-	case <-time.After(time.Second):
-	}
-}
+func (*realSite) pass(ctx context.Context)     { wait(ctx, time.Second) }
 
 func (s *realSite) post(t *testing.T, path string, body, answer any) {
 	t.Helper()
-	codes := &gophercloud.RequestOpts{OkCodes: []int{200, 201, 202, 204}}
-	if _, err := s.client.Post(t.Context(), s.client.ServiceURL(path), body, answer, codes); err != nil {
-		t.Fatal(err)
-	}
+	mustCall(t, s.client, http.MethodPost, path, body, answer)
 }
 
 // remove deletes what a test has made, also when its context has ended.
