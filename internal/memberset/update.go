@@ -12,7 +12,7 @@ func (d *decision) update() {
 	d.foreign()
 	d.refuseEmpty()
 	var recreated []*v1alpha1.SetMember
-	var replaced []outdated
+	var replaced []toReplace
 	for i := range d.status.Members {
 		m := &d.status.Members[i]
 		g := d.group(m.Group)
@@ -27,7 +27,7 @@ func (d *decision) update() {
 		d.unmarkCurrent(m, why)
 		switch {
 		case why != "":
-			replaced = append(replaced, outdated{g, m, why})
+			replaced = append(replaced, toReplace{g, m, why})
 			d.keepPod(m, p)
 		case m.Removal == nil && p != nil && d.outdated(g, m, p) && d.recreates(g, m, p):
 			recreated = append(recreated, m)
@@ -39,8 +39,8 @@ func (d *decision) update() {
 	d.recreate(recreated)
 }
 
-// outdated is a member that is to be replaced, and why.
-type outdated struct {
+// toReplace is a member that is to be replaced, and why.
+type toReplace struct {
 	group  *group
 	member *v1alpha1.SetMember
 	why    string
@@ -48,10 +48,10 @@ type outdated struct {
 
 // replace has members be replaced, those that do not do their work before others, which go only once enough of their group do: where few may go at a time, each would wait
 // for the other.
-func (d *decision) replace(members []outdated) {
-	slices.SortStableFunc(members, func(a, b outdated) int { return cmp.Compare(d.health(a.member), d.health(b.member)) })
-	for _, o := range members {
-		d.markOutdated(o.group, o.member, o.why)
+func (d *decision) replace(members []toReplace) {
+	slices.SortStableFunc(members, func(a, b toReplace) int { return cmp.Compare(d.health(a.member), d.health(b.member)) })
+	for _, r := range members {
+		d.markOutdated(r.group, r.member, r.why)
 	}
 }
 
