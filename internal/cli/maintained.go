@@ -50,12 +50,11 @@ func maintained(ctx context.Context, flags *genericclioptions.ConfigFlags, nodes
 }
 
 // maintainersOf names the maintenances that have a node in work.
-func maintainersOf(all []v1alpha1.NodeMaintenance, node string, uid types.UID) []string {
+func maintainersOf(all []*v1alpha1.NodeMaintenance, node string, uid types.UID) []string {
 	var names []string
-	for i := range all {
-		has := slices.ContainsFunc(all[i].Status.Nodes, func(e v1alpha1.MaintainedNode) bool { return e.Name == node && e.UID == uid })
-		if has {
-			names = append(names, all[i].Name)
+	for _, m := range all {
+		if slices.ContainsFunc(m.Status.Nodes, func(e v1alpha1.MaintainedNode) bool { return e.Name == node && e.UID == uid }) {
+			names = append(names, m.Name)
 		}
 	}
 	return names

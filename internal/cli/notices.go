@@ -11,7 +11,6 @@ import (
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 	"k8s.io/client-go/dynamic"
 
-	"usher.sh/usher/api/v1alpha1"
 	"usher.sh/usher/internal/cli/show"
 	"usher.sh/usher/internal/notice"
 	"usher.sh/usher/internal/observe"
@@ -76,14 +75,6 @@ func (o *noticesOptions) Run(ctx context.Context) error {
 	if err != nil {
 		return observe.Refused("reading events about nodes", err, "usher-notices-view", "--verb=list --resource=nodemaintenances.usher.sh,events.events.k8s.io")
 	}
-	page := show.Notices{Standing: notice.StandingOf(pointers(all)), Reported: reported, Now: conn.clock.Now()}
+	page := show.Notices{Standing: notice.StandingOf(all), Reported: reported, Now: conn.clock.Now()}
 	return newVoice(o.IOStreams, o.output, o.commands).page(page.JSON, page.Lines)
-}
-
-func pointers(all []v1alpha1.NodeMaintenance) []*v1alpha1.NodeMaintenance {
-	found := make([]*v1alpha1.NodeMaintenance, len(all))
-	for i := range all {
-		found[i] = &all[i]
-	}
-	return found
 }

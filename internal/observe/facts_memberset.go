@@ -6,7 +6,6 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"usher.sh/usher/api/v1alpha1"
@@ -17,16 +16,16 @@ var memberSetKind = schema.GroupKind{Group: v1alpha1.GroupVersion.Group, Kind: "
 
 // memberSet reads a MemberSet of the namespace; nil: it is not there. One that may not be read fails: how many copies there are of a member's data is not known.
 func (r *workloadRead) memberSet(ctx context.Context, name string) (*snapshot.Workload, error) {
-	object, err := r.Dynamic.Resource(v1alpha1.GroupVersion.WithResource("membersets")).Namespace(r.namespace).Get(ctx, name, metav1.GetOptions{})
-	if apierrors.IsNotFound(err) {
+	object, err := r.Dynamic.Resource(MemberSetResource).Namespace(r.namespace).Get(ctx, name, metav1.GetOptions{})
+	switch {
+	case apierrors.IsNotFound(err):
 		return nil, nil
-	}
-	set := &v1alpha1.MemberSet{}
-	if err == nil {
-		err = runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, set)
-	}
-	if err != nil {
+	case err != nil:
 		return nil, fmt.Errorf("reading MemberSet %s: %w", name, err)
+	}
+	set, err := MemberSetOf(object)
+	if err != nil {
+		return nil, err
 	}
 	return memberSetFacts(set), nil
 }

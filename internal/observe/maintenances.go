@@ -2,11 +2,9 @@ package observe
 
 import (
 	"context"
-	"fmt"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
 
@@ -29,29 +27,13 @@ func (m Maintenances) Get(ctx context.Context, name string) (*v1alpha1.NodeMaint
 }
 
 // List reads all maintenances. The error is the API's.
-func (m Maintenances) List(ctx context.Context) ([]v1alpha1.NodeMaintenance, error) {
-	list, err := m.Client.Resource(MaintenanceResource).List(ctx, metav1.ListOptions{})
-	if err != nil {
-		return nil, err
-	}
-	all := make([]v1alpha1.NodeMaintenance, 0, len(list.Items))
-	for i := range list.Items {
-		found, err := MaintenanceOf(&list.Items[i])
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, *found)
-	}
-	return all, nil
+func (m Maintenances) List(ctx context.Context) ([]*v1alpha1.NodeMaintenance, error) {
+	return listed(ctx, m.Client.Resource(MaintenanceResource), MaintenanceOf)
 }
 
 // MaintenanceOf reads what the API has of a maintenance.
 func MaintenanceOf(object *unstructured.Unstructured) (*v1alpha1.NodeMaintenance, error) {
-	found := &v1alpha1.NodeMaintenance{}
-	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, found); err != nil {
-		return nil, fmt.Errorf("reading NodeMaintenance %s: %w", object.GetName(), err)
-	}
-	return found, nil
+	return typed[v1alpha1.NodeMaintenance]("NodeMaintenance", object)
 }
 
 // Follow calls seen with a maintenance whenever it has changed, and with nil once that of the UID is gone, until seen returns true. An error

@@ -2,14 +2,12 @@ package observe
 
 import (
 	"context"
-	"fmt"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 
@@ -33,28 +31,12 @@ func (m MemberSets) Get(ctx context.Context) (*unstructured.Unstructured, error)
 
 // List reads all sets of the namespace. The error is the API's.
 func (m MemberSets) List(ctx context.Context) ([]*v1alpha1.MemberSet, error) {
-	list, err := m.Objects.Resource(MemberSetResource).Namespace(m.Namespace).List(ctx, metav1.ListOptions{})
-	if err != nil {
-		return nil, err
-	}
-	all := make([]*v1alpha1.MemberSet, 0, len(list.Items))
-	for i := range list.Items {
-		found, err := MemberSetOf(&list.Items[i])
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, found)
-	}
-	return all, nil
+	return listed(ctx, m.Objects.Resource(MemberSetResource).Namespace(m.Namespace), MemberSetOf)
 }
 
 // MemberSetOf reads what the API has of a set.
 func MemberSetOf(object *unstructured.Unstructured) (*v1alpha1.MemberSet, error) {
-	found := &v1alpha1.MemberSet{}
-	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, found); err != nil {
-		return nil, fmt.Errorf("reading MemberSet %s: %w", object.GetName(), err)
-	}
-	return found, nil
+	return typed[v1alpha1.MemberSet]("MemberSet", object)
 }
 
 func (m MemberSets) labelled() metav1.ListOptions {

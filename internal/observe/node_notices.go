@@ -52,10 +52,10 @@ func (n *NodeNotices) Look(ctx context.Context) (NoticeView, error) {
 	if err != nil {
 		return view, fmt.Errorf("listing maintenances: %w", err)
 	}
-	for i := range all {
-		names := all[i].Spec.Nodes.Names
-		if _, _, is := notice.Of(all[i].Spec.Requester); is && len(names) == 1 && names[0] == n.Node {
-			view.Maintenances = append(view.Maintenances, &all[i])
+	for _, m := range all {
+		names := m.Spec.Nodes.Names
+		if _, _, is := notice.Of(m.Spec.Requester); is && len(names) == 1 && names[0] == n.Node {
+			view.Maintenances = append(view.Maintenances, m)
 		}
 	}
 	return view, nil

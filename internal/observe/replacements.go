@@ -2,13 +2,11 @@ package observe
 
 import (
 	"context"
-	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/client-go/dynamic"
@@ -29,19 +27,7 @@ var ReplacementResource = v1alpha1.GroupVersion.WithResource("replacementrequest
 
 // List reads all requests of the namespace. The error is the API's.
 func (r Replacements) List(ctx context.Context) ([]*v1alpha1.ReplacementRequest, error) {
-	list, err := r.Client.Resource(ReplacementResource).Namespace(r.Namespace).List(ctx, metav1.ListOptions{})
-	if err != nil {
-		return nil, err
-	}
-	all := make([]*v1alpha1.ReplacementRequest, 0, len(list.Items))
-	for i := range list.Items {
-		found, err := ReplacementOf(&list.Items[i])
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, found)
-	}
-	return all, nil
+	return listed(ctx, r.Client.Resource(ReplacementResource).Namespace(r.Namespace), ReplacementOf)
 }
 
 // PodsNamed reads the pod of the name, or where there is none all of its namespace: one of them may be meant by another name. The error is the
@@ -69,11 +55,7 @@ func PodsNamed(ctx context.Context, client kubernetes.Interface, key snapshot.Ke
 
 // ReplacementOf reads what the API has of a request.
 func ReplacementOf(object *unstructured.Unstructured) (*v1alpha1.ReplacementRequest, error) {
-	found := &v1alpha1.ReplacementRequest{}
-	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, found); err != nil {
-		return nil, fmt.Errorf("reading ReplacementRequest %s: %w", object.GetName(), err)
-	}
-	return found, nil
+	return typed[v1alpha1.ReplacementRequest]("ReplacementRequest", object)
 }
 
 // Follow calls seen with a request whenever it has changed, and with nil once that of the UID is gone, until seen returns true. An error is
