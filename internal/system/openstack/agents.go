@@ -176,12 +176,13 @@ func (r *region) knownPairs() map[network.Pair]network.Ask {
 }
 
 // notePair remembers a request, before it is sent and when it is answered.
-func (r *region) notePair(pair network.Pair, open bool, refused string) {
+func (r *region) notePair(pair network.Pair, ask network.Ask) {
 	now := r.now()
+	ask.Time = now
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	maps.DeleteFunc(r.pairs, func(_ network.Pair, ask network.Ask) bool { return now.Sub(ask.Time) >= network.Again })
-	r.pairs[pair] = network.Ask{Time: now, Open: open, Refused: refused}
+	r.pairs[pair] = ask
 }
 
 func (r *region) forgetPair(pair network.Pair) {

@@ -34,7 +34,7 @@ func (r *region) emptyAgent(ctx context.Context, step eviction.Preparation, kind
 	}
 	next := plan.Job
 	if own {
-		moved, err := r.carryOut(ctx, n, kind, plan.Next, began)
+		moved, err := r.carryOut(ctx, n, l, plan.Next, began)
 		if next.Moved += moved; err == nil && len(plan.Next) > 0 && len(next.Moving) > 0 {
 			next, err = r.follow(ctx, n, l, next)
 		}
@@ -85,13 +85,13 @@ func (*region) setAgent(ctx context.Context, n *neutron, s *network.Setting) err
 
 // carryOut asks for what is next, each thing once, and returns how many were let go that were written down nowhere. What is refused is remembered, shows in
 // the evidence, and does not keep others waiting. An answer that was lost ends it: the next call looks at what has come of that.
-func (r *region) carryOut(ctx context.Context, n *neutron, kind network.Kind, calls []network.Call, began time.Time) (moved int, err error) {
+func (r *region) carryOut(ctx context.Context, n *neutron, l *agentLook, calls []network.Call, began time.Time) (moved int, err error) {
 	for i := range calls {
 		if late(ctx, began) {
 			return moved, nil
 		}
 		c := &calls[i]
-		let, err := r.letGo(ctx, n, kind, c)
+		let, err := r.letGo(ctx, n, l, c)
 		if err != nil {
 			return moved, fmt.Errorf("to take %s off an agent: %w", c.Name, err)
 		}
@@ -99,7 +99,7 @@ func (r *region) carryOut(ctx context.Context, n *neutron, kind network.Kind, ca
 		case let && len(c.To) == 0:
 			moved++
 		case let:
-			if err := r.give(ctx, n, kind, c); err != nil {
+			if err := r.give(ctx, n, l, c); err != nil {
 				return moved, fmt.Errorf("to give %s to an agent: %w", c.Name, err)
 			}
 		}
@@ -108,11 +108,11 @@ func (r *region) carryOut(ctx context.Context, n *neutron, kind network.Kind, ca
 }
 
 // letGo has an agent let a thing go, where the call says which. It reports whether the agent has it no more.
-func (r *region) letGo(ctx context.Context, n *neutron, kind network.Kind, c *network.Call) (bool, error) {
+func (r *region) letGo(ctx context.Context, n *neutron, l *agentLook, c *network.Call) (bool, error) {
 	if c.From == "" {
 		return true, nil
 	}
-	err := n.remove(ctx, kind, c.From, c.Thing)
+	err := n.remove(ctx, l.Kind, c.From, c.Thing)
 	switch refused, answered := errors.AsType[*refusal](err); {
 	case err == nil:
 		return true, nil
@@ -121,23 +121,23 @@ func (r *region) letGo(ctx context.Context, n *neutron, kind network.Kind, c *ne
 	case refused.status == http.StatusNotFound:
 		return false, nil // the agent or the thing is gone, or the one has not the other: it shows
 	default:
-		r.notePair(network.Pair{Thing: c.Thing, Agent: c.From}, false, refused.Error())
+		r.notePair(network.Pair{Thing: c.Thing, Agent: c.From}, network.Ask{Host: l.Host, Refused: refused.Error()})
 		return false, nil
 	}
 }
 
 // give asks agents to have a thing until one takes it. Each request is noted before it is sent: while it has no answer the agent gets nothing else.
-func (r *region) give(ctx context.Context, n *neutron, kind network.Kind, c *network.Call) error {
+func (r *region) give(ctx context.Context, n *neutron, l *agentLook, c *network.Call) error {
 	ctx, cancel := whole(ctx)
 	defer cancel()
 	for _, agent := range c.To {
 		pair := network.Pair{Thing: c.Thing, Agent: agent}
-		r.notePair(pair, true, "")
-		err := n.add(ctx, kind, agent, c.Thing)
+		r.notePair(pair, network.Ask{Host: l.Host, Open: true})
+		err := n.add(ctx, l.Kind, agent, c.Thing)
 		refused, answered := errors.AsType[*refusal](err)
 		switch {
 		case err == nil:
-			r.notePair(pair, false, "")
+			r.notePair(pair, network.Ask{Host: l.Host})
 			return nil
 		case unknown(refused, answered):
 			if unsent(err) {
@@ -145,7 +145,7 @@ func (r *region) give(ctx context.Context, n *neutron, kind network.Kind, c *net
 			}
 			return err
 		}
-		r.notePair(pair, false, refused.Error())
+		r.notePair(pair, network.Ask{Host: l.Host, Refused: refused.Error()})
 	}
 	return nil
 }
@@ -178,7 +178,7 @@ func (r *region) refillAgent(ctx context.Context, step eviction.Preparation, kin
 			return eviction.Undone{}, err
 		}
 	}
-	if _, err := r.carryOut(ctx, n, kind, undo.Next, began); err != nil {
+	if _, err := r.carryOut(ctx, n, l, undo.Next, began); err != nil {
 		return eviction.Undone{}, err
 	}
 	if len(undo.Next) == 0 && len(undo.Waits) > 0 {

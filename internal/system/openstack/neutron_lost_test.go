@@ -4,7 +4,9 @@ import (
 	"context"
 	"net/http"
 	"slices"
+	"strings"
 	"testing"
+	"time"
 
 	"usher.sh/usher/api/v1alpha1"
 	"usher.sh/usher/internal/eviction"
@@ -173,6 +175,49 @@ func TestUndoTakesBackWhatWasGivenInAddition(t *testing.T) {
 	}
 	b.undoAll(cloud)
 	if hosts := cloud.Hosts(id); !slices.Equal(hosts, []string{"compute-1"}) {
+		t.Errorf("it is on %v", hosts)
+	}
+}
+
+// A router with HA is on two hosts, of which one is given back while the other is emptied: what was given in addition for the one stays when the other's step is
+// taken back, which ends.
+func TestUndoLeavesWhatWasGivenForAnotherHost(t *testing.T) {
+	cloud := networkCloud()
+	id := cloud.Make("l3", "r", "compute-1", "compute-2")
+	b := roleBench(t, cloud, "neutron-l3-agent")
+	back := b.job
+	for range 2 {
+		b.turn("compute-2")
+	}
+	leaving := b.job
+	if hosts := cloud.Hosts(id); len(hosts) != 3 {
+		t.Fatal(hosts)
+	}
+	b.job = back
+	b.undoAll(cloud) // compute-1
+	if hosts := cloud.Hosts(id); len(hosts) != 3 {
+		t.Errorf("it is on %v", hosts)
+	}
+	b.job = leaving
+	b.run(cloud, "compute-2", 10)
+	if hosts := cloud.Hosts(id); !slices.Equal(hosts, []string{"compute-1(active)", "compute-3(standby)"}) {
+		t.Errorf("it is on %v", hosts)
+	}
+}
+
+// A router with HA is on two hosts that are emptied at once: each has an agent in its place, so that it is on two in the end.
+func TestARouterLeavesTwoHostsAtOnce(t *testing.T) {
+	cloud := networkCloud()
+	cloud.AddAgents("compute-4=l3")
+	id := cloud.Make("l3", "r", "compute-1", "compute-2")
+	one, two := roleBench(t, cloud, "neutron-l3-agent"), roleBench(t, cloud, "neutron-l3-agent")
+	two.system = one.system
+	for range 12 {
+		one.turn("compute-1")
+		two.turn("compute-2")
+		cloud.Advance(10 * time.Second)
+	}
+	if hosts := cloud.Hosts(id); len(hosts) != 2 || !strings.HasPrefix(hosts[0], "compute-3") || !strings.HasPrefix(hosts[1], "compute-4") {
 		t.Errorf("it is on %v", hosts)
 	}
 }

@@ -107,6 +107,8 @@ type Pair struct{ Thing, Agent string }
 // Ask is a request, as this process knows it.
 type Ask struct {
 	Time time.Time
+	// Host is the one for whose sake it was sent.
+	Host string
 	// Open: there is no answer yet, or it was cut off. Refused is what Neutron said; "": it has done it, or that is not known.
 	Open    bool
 	Refused string
@@ -181,10 +183,11 @@ func (l *Look) refused(p Pair) bool {
 // served are the agents beside the host's that have a thing and may be left with it.
 func (l *Look) served(thing string) []Holder { return l.x.served[thing] }
 
-// added reports whether an agent has a thing because this process has asked for it.
+// added reports whether an agent has a thing because this process has asked for it, in the place of the host's. What was asked for another host takes that one's
+// place: of two that let a thing go each has another agent have it first.
 func (l *Look) added(thing string) bool {
 	return slices.ContainsFunc(l.served(thing), func(h Holder) bool {
 		ask, asked := l.Asked[Pair{thing, h.Agent}]
-		return asked && ask.Refused == ""
+		return asked && ask.Refused == "" && ask.Host == l.Host
 	})
 }

@@ -81,6 +81,20 @@ func TestNext(t *testing.T) {
 				network.Thing{ID: "6"}, network.Thing{ID: "7"}),
 			job: moving(0, "1", "2", "3", "4", "5", "6"),
 		},
+		"a router with HA that is on two hosts which are emptied is given to an agent for each": {
+			look: with(look(network.Routers, ha), func(l *network.Look) {
+				l.Holders["r"] = []network.Holder{active, standby}
+				l.Asked[network.Pair{Thing: "r", Agent: "a-1"}] = network.Ask{Time: now, Host: "x"}
+			}),
+			next: []network.Call{first("router", "r", "a-2")},
+		},
+		"and leaves once the one for the host has it": {
+			look: with(look(network.Routers, ha), func(l *network.Look) {
+				l.Holders["r"] = []network.Holder{{Agent: "a-h", State: network.Standby}, {Agent: "a-1", State: network.Active}}
+				l.Asked[network.Pair{Thing: "r", Agent: "a-1"}] = network.Ask{Time: now, Host: "h"}
+			}),
+			next: []network.Call{router("a-h")},
+		},
 		"one that has left and is served counts as moved": {
 			look: with(look(network.Routers, network.Thing{ID: "other"}), func(l *network.Look) { l.Job = moving(1, "r"); l.Holders["r"] = []network.Holder{{Agent: "a-1"}} }),
 			job:  moving(2, "other"),
@@ -150,7 +164,7 @@ func TestNext(t *testing.T) {
 		"a network is given to another first": {look: look(network.Networks, lan), next: []network.Call{first("network", "n", "a-2", "a-1")}},
 		"then it is taken off": {
 			look: with(with(look(network.Networks, lan), hold("n", network.Holder{Agent: "a-2"})), func(l *network.Look) {
-				l.Asked[network.Pair{Thing: "n", Agent: "a-2"}] = network.Ask{Time: now}
+				l.Asked[network.Pair{Thing: "n", Agent: "a-2"}] = network.Ask{Time: now, Host: "h"}
 			}),
 			next: []network.Call{{Thing: "n", Name: "network n", From: "a-h"}},
 		},
@@ -371,9 +385,16 @@ func TestUndo(t *testing.T) {
 			look: with(look(network.Networks, network.Thing{ID: "n"}), func(l *network.Look) {
 				l.Agents[0].Description = ""
 				l.Holders["n"] = []network.Holder{{Agent: "a-1"}, {Agent: "a-2"}}
-				l.Asked[network.Pair{Thing: "n", Agent: "a-2"}] = network.Ask{Time: now}
+				l.Asked[network.Pair{Thing: "n", Agent: "a-2"}] = network.Ask{Time: now, Host: "h"}
 			}),
 			want: network.Undo{Next: []network.Call{{Thing: "n", Name: "network n", From: "a-2"}}},
+		},
+		"what it was given for another host stays": {
+			look: with(look(network.Routers, network.Thing{ID: "r", HA: true}), func(l *network.Look) {
+				l.Agents[0].Description = ""
+				l.Holders["r"] = []network.Holder{{Agent: "a-h", State: network.Standby}, {Agent: "a-2", State: network.Active}}
+				l.Asked[network.Pair{Thing: "r", Agent: "a-2"}] = network.Ask{Time: now, Host: "x"}
+			}),
 		},
 	}
 	for name, test := range tests {

@@ -61,12 +61,12 @@ func (l *Look) Undo() Undo {
 	return u
 }
 
-// surplus is what other agents were given in addition while the host's has it yet.
+// surplus is what other agents were given in addition for the host, whose own has it yet. What they were given for another host stays.
 func (l *Look) surplus() (calls []Call) {
 	for pair, ask := range l.Asked {
 		i := slices.IndexFunc(l.Things, func(t Thing) bool { return t.ID == pair.Thing })
 		a := l.agent(pair.Agent)
-		if i < 0 || ask.Refused != "" || a == nil || a.Host == l.Host || !l.holds(pair.Thing, pair.Agent) {
+		if i < 0 || ask.Host != l.Host || ask.Refused != "" || a == nil || a.Host == l.Host || !l.holds(pair.Thing, pair.Agent) {
 			continue
 		}
 		calls = append(calls, Call{Thing: pair.Thing, Name: l.Kind.Thing + " " + l.Things[i].String(), From: pair.Agent})
