@@ -20,7 +20,7 @@ import (
 
 // access resolves what a spec refers to. versions changes when a Secret or a ConfigMap does.
 func (k *Observer) access(ctx context.Context, source *Source, refers system.References) (access system.Access, versions string, err error) {
-	access = system.Access{Namespace: source.Namespace, Timeout: source.timeout(), Loopback: k.config.Loopback, FDBCLI: k.config.FDBCLI}
+	access = system.Access{Namespace: source.Namespace, Name: source.Name, Timeout: source.timeout(), Loopback: k.config.Loopback, FDBCLI: k.config.FDBCLI}
 	access.Secrets, versions, err = k.secrets(ctx, source.Namespace, slices.Concat(secretsOf(refers.Access), refers.Secrets))
 	if err == nil && len(refers.ConfigMaps) > 0 {
 		var more string

@@ -125,7 +125,7 @@ func TestConfigMaps(t *testing.T) {
 		return maps[key], nil
 	}}}
 	access := func() (system.Access, string, error) {
-		return k.access(t.Context(), &Source{Namespace: "db"}, system.References{ConfigMaps: []v1alpha1.ConfigMapKey{key}})
+		return k.access(t.Context(), &Source{Namespace: "db", Name: "fdb"}, system.References{ConfigMaps: []v1alpha1.ConfigMapKey{key}})
 	}
 	want := `the ConfigMap "db-config", which the policy refers to, does not exist in namespace db: create it, or name another in the policy`
 	if _, _, err := access(); err == nil || err.Error() != want {
@@ -139,7 +139,7 @@ func TestConfigMaps(t *testing.T) {
 	}
 	maps[at].Data = map[string]string{"cluster-file": "a:b@10.0.0.1:4500"}
 	found, version, err := access()
-	if err != nil || found.ConfigMaps[key] != "a:b@10.0.0.1:4500" || found.FDBCLI != "/fdbcli" {
+	if err != nil || found.ConfigMaps[key] != "a:b@10.0.0.1:4500" || found.FDBCLI != "/fdbcli" || found.Namespace != "db" || found.Name != "fdb" {
 		t.Errorf("%+v %v", found, err)
 	}
 	maps[at].ResourceVersion = "2"

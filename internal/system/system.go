@@ -258,6 +258,8 @@ type References struct {
 type Access struct {
 	// Namespace is that of the policy. What all share is handed out by it.
 	Namespace string
+	// Name is the policy's, or the MemberSet's.
+	Name string
 	// Endpoints are the URLs that References.Access has or its Service stands for; none where it is nil.
 	Endpoints []string
 	// TLS is the client's configuration, nil for the default.

@@ -18,7 +18,7 @@ type agentLook struct{ network.Look }
 
 func (r *region) agentLook(host string, kind network.Kind, agents []network.Agent) *agentLook {
 	return &agentLook{network.Look{
-		Now: r.now(), Host: host, Kind: kind, Namespace: r.namespace, Agents: agents, Asked: r.knownPairs(), AtOnce: movedAtOnce,
+		Now: r.now(), Host: host, Kind: kind, Owner: r.owner, Agents: agents, Asked: r.knownPairs(), AtOnce: movedAtOnce,
 	}}
 }
 

@@ -55,7 +55,7 @@ func simulatedBench(t *testing.T, cloud *openstacksim.Cloud) *bench {
 
 func open(s site, own v1alpha1.OpenStack, file []byte) (system.System, error) {
 	access := system.Access{
-		Namespace: "cloud", Timeout: time.Minute, Loopback: true, Transport: s.transport(), Secrets: map[v1alpha1.SecretKey][]byte{cloudsKey: file},
+		Namespace: "cloud", Name: "usher", Timeout: time.Minute, Loopback: true, Transport: s.transport(), Secrets: map[v1alpha1.SecretKey][]byte{cloudsKey: file},
 	}
 	return openstack.OpenAt(&v1alpha1.System{OpenStack: &own}, access, s.now)
 }

@@ -19,14 +19,21 @@ import (
 	"usher.sh/usher/internal/text"
 )
 
-// deadReason is why a dead host is disabled, and before begins what was said of that by others. By the reason any process knows that it has marked the
+// deadReason is why a dead host is disabled for a policy, and before begins what was said of that by others. By the reason any process knows that it has marked the
 // service as down, too.
-func (r *region) deadReason() string { return ushers + r.namespace + dead }
+func deadReason(owner string) string { return ushers + owner + dead }
 
 const (
-	ushers = "Usher (namespace "
+	ushers = "Usher (policy "
 	dead   = "): its node is proven off, its servers are evacuated"
 )
+
+// parseDead reads the reason of a dead host: for which policy it is disabled, and why it was before; "": it was not.
+func parseDead(reason string) (owner, was string, is bool) {
+	rest, is := strings.CutPrefix(reason, ushers)
+	owner, was, died := strings.Cut(rest, dead)
+	return owner, strings.TrimPrefix(was, before), is && died
+}
 
 // before begins what was there before; unsaid stands for a service that was disabled without a reason.
 const (
@@ -39,18 +46,24 @@ const mostReason = 255
 
 // forced reports whether Usher has marked a service as down, and why it was disabled before; "": it was not.
 func (r *region) forced(h *compute.Hypervisor) (was string, ours bool) {
-	rest, ours := strings.CutPrefix(h.Reason, r.deadReason())
-	return strings.TrimPrefix(rest, before), ours && h.Forced
+	owner, was, died := parseDead(h.Reason)
+	return was, died && h.Forced && owner == r.owner
 }
 
-// taken says that a policy of another namespace evacuates the host already: of two that look at the same time each would ask for a server, which Nova accepts.
+// taken says that another policy evacuates the host already: of two that look at the same time each would ask for a server, which Nova accepts.
 func (r *region) taken(h *compute.Hypervisor) error {
-	rest, is := strings.CutPrefix(h.Reason, ushers)
-	namespace, _, evacuated := strings.Cut(rest, dead)
-	if !is || !evacuated || !h.Forced || namespace == r.namespace {
+	owner, others := r.others(h)
+	if !others {
 		return nil
 	}
-	return fmt.Errorf("host %s is evacuated for a policy of namespace %s already: have one policy be for it", text.Name(h.Host), text.Name(namespace))
+	return fmt.Errorf("host %s is evacuated for policy %s already: have one policy be for it; where that one is gone, openstack compute service set --up %s nova-compute has this one go on",
+		text.Name(h.Host), text.Line(owner), text.ShellWord(h.Host))
+}
+
+// others reports whether another policy has marked a service as down, and which.
+func (r *region) others(h *compute.Hypervisor) (owner string, is bool) {
+	owner, _, died := parseDead(h.Reason)
+	return owner, died && h.Forced && owner != r.owner
 }
 
 // evacuateServers marks a dead host's service as down and returns the job, which the calls that bring it back go on with: servers are evacuated, each once.
@@ -149,13 +162,13 @@ func own(l *compute.Look) *compute.Hypervisor {
 // force marks a host's service as down and disables it.
 func (r *region) force(ctx context.Context, n *nova, l *compute.Look) error {
 	h := own(l)
-	reason := r.deadReason()
-	switch {
-	case h.Enabled:
-	case strings.HasPrefix(h.Reason, reason):
-		reason = h.Reason // another client has taken the mark alone off
-	default:
-		reason = text.Cut(reason+before+cmp.Or(text.Line(h.Reason), unsaid), mostReason)
+	_, was, died := parseDead(h.Reason) // another client has taken the mark alone off
+	if !died {
+		was = cmp.Or(text.Line(h.Reason), unsaid)
+	}
+	reason := deadReason(r.owner)
+	if !h.Enabled && was != "" {
+		reason = text.Cut(reason+before+was, mostReason)
 	}
 	return r.final(n.forceDown(ctx, h.Service, reason))
 }
@@ -199,11 +212,14 @@ func (r *region) giveBack(ctx context.Context, step eviction.Preparation) (evict
 
 // opened enables a service that Usher does not have marked as down any more, and that it alone has disabled.
 func (r *region) opened(ctx context.Context, n *nova, h *compute.Hypervisor, left string) (eviction.Undone, error) {
+	_, others := r.others(h)
 	switch {
+	case others: // that policy gives it back
+		return eviction.Undone{Done: true, Left: left}, nil
 	case h.Forced:
 		kept := "its service stays marked as down, as another client has it: openstack compute service set --up " + text.ShellWord(h.Host) + " nova-compute"
 		return eviction.Undone{Done: true, Left: strings.TrimPrefix(left+"; "+kept, "; ")}, nil
-	case h.Enabled || h.Reason != r.deadReason():
+	case h.Enabled || h.Reason != deadReason(r.owner):
 		return eviction.Undone{Done: true, Left: left}, nil
 	}
 	return eviction.Undone{}, r.set(ctx, n, h.Service, "")

@@ -78,7 +78,7 @@ func TestAHostIsEvacuatedAndGivenBack(t *testing.T) {
 	if on := l.cloud.On("compute-1"); len(on) > 0 || l.left() > 0 || len(l.cloud.Migrations()) != 3 || len(l.cloud.Twice) > 0 {
 		t.Fatalf("on it %v, left %d, %d migrations, twice %v", on, l.left(), len(l.cloud.Migrations()), l.cloud.Twice)
 	}
-	if h := l.cloud.Host("compute-1"); !h.Forced || h.Enabled || !strings.HasPrefix(h.Reason, "Usher (namespace cloud)") {
+	if h := l.cloud.Host("compute-1"); !h.Forced || h.Enabled || !strings.HasPrefix(h.Reason, "Usher (policy cloud/usher)") {
 		t.Fatalf("%+v", h)
 	}
 	if _, err := l.undoEvacuation(); err == nil || !strings.Contains(err.Error(), "has to start and to clean up") {
@@ -238,47 +238,6 @@ func TestNova5TwoHostsDieInTurn(t *testing.T) {
 	}
 }
 
-// Two policies of different namespaces care for one host: each looks before the other has asked for anything. One of them evacuates, and the other says which.
-func TestTwoPoliciesCareForOneHost(t *testing.T) {
-	l := newLoss(t, "active", "active")
-	first := func(*http.Request) {}
-	access := system.Access{Namespace: "other", Timeout: time.Minute, Loopback: true, Secrets: map[v1alpha1.SecretKey][]byte{cloudsKey: l.site.clouds()}}
-	access.Transport = interleaved{l.cloud.Transport(), func(r *http.Request) { first(r) }}
-	opened, err := openstack.OpenAt(&v1alpha1.System{OpenStack: &v1alpha1.OpenStack{Clouds: cloudsKey}}, access, l.cloud.Now)
-	if err != nil {
-		t.Fatal(err)
-	}
-	second := loss{&bench{t: t, site: l.site, system: opened, policy: l.policy, role: l.role}, l.cloud}
-	first = func(r *http.Request) {
-		if r.Method != http.MethodGet && !strings.Contains(r.URL.Path, "/v3/auth") {
-			first = func(*http.Request) {}
-			_, err = l.system.Prepare(t.Context(), l.evacuation())
-		}
-	}
-	if err := second.evacuate(); err != nil { // both mark it as down
-		t.Fatal(err)
-	}
-	l.job = second.job
-	again := first
-	first = func(r *http.Request) {
-		if r.Method == http.MethodPost && strings.HasSuffix(r.URL.Path, "/action") {
-			first = again
-			_, err = l.system.Prepare(t.Context(), l.evacuation())
-		}
-	}
-	for range 3 {
-		if err := second.evacuate(); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err == nil || !strings.Contains(err.Error(), "host compute-1 is evacuated for a policy of namespace other already") {
-		t.Errorf("%v", err)
-	}
-	if len(l.cloud.Migrations()) != 2 || len(l.cloud.Twice) > 0 {
-		t.Errorf("%+v, twice %v", l.cloud.Migrations(), l.cloud.Twice)
-	}
-}
-
 // A server whose evacuation has failed is in the state error, and does not stay on the dead host because the policy lets such servers stay.
 func TestNova7AFailedEvacuationDoesNotStay(t *testing.T) {
 	cloud := openstacksim.New(3)
@@ -395,12 +354,13 @@ func TestWordsOfLostHosts(t *testing.T) {
 			"neutron-dhcp-agent", "compute-1", func(l *loss) { l.cloud.AddAgents("compute-1=dhcp", "compute-1=dhcp") },
 			"host compute-1 has several agents of the type DHCP agent: openstack network agent delete ID removes the one that is not there any more", 0,
 		},
-		"an agent of another namespace's": {"neutron-bgp-agent", "compute-1", func(l *loss) {
+		"an agent of another policy's": {"neutron-bgp-agent", "compute-1", func(l *loss) {
 			l.cloud.AddAgents("compute-1=bgp")
 			l.cloud.ChangeAgent("bgp", "compute-1", func(a *openstacksim.Agent) {
-				a.Alive, a.Description = false, "Usher (namespace other): what it has is moved to other agents"
+				a.Alive, a.Description = false, "Usher (policy other/usher): what it has is moved to other agents"
 			})
-		}, "the BGP dynamic routing agent on compute-1 is being emptied for a policy of namespace other already", 0},
+		}, "the BGP dynamic routing agent on compute-1 is being emptied for policy other/usher already; " +
+			"where that one is gone, openstack network agent set --description WORDS agent-BGP-dynamic-routing-agent-compute-1-3 takes its mark off", 0},
 		"all routers are stuck": {
 			"neutron-l3-agent", "compute-1", func(l *loss) {
 				l.cloud.Make("l3", "r", "compute-1")

@@ -37,7 +37,7 @@ func TestAnAgentIsEmptiedAndOpenedAgain(t *testing.T) {
 					}
 					return v.Answer == eviction.Allowed
 				})
-				if up, description := s.enabled(t, short, "compute-1"); up || !strings.HasPrefix(description, "Usher (namespace cloud): ") {
+				if up, description := s.enabled(t, short, "compute-1"); up || !strings.HasPrefix(description, "Usher (policy cloud/usher): ") {
 					t.Errorf("it is enabled: %t, %s", up, description)
 				}
 				var undone eviction.Undone

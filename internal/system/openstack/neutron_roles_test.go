@@ -128,7 +128,7 @@ func TestAgentsThatServeAreListedOnceAMinute(t *testing.T) {
 			what: "being emptied", roles: []string{"neutron-l3-agent"}, asked: 1,
 			do: func() {
 				cloud.ChangeAgent("l3", "compute-1", func(a *openstacksim.Agent) {
-					a.Description = "Usher (namespace cloud): what it has is moved to other agents"
+					a.Description = "Usher (policy cloud/usher): what it has is moved to other agents"
 				})
 			},
 		},

@@ -41,7 +41,7 @@ func TestAnAgentIsMarkedAndDisabled(t *testing.T) {
 			if v := b.turn("compute-1"); !slices.Equal(reasons(v), []string{"NotEmpty"}) {
 				t.Fatal(said(v))
 			}
-			if a := cloud.Agent(short, "compute-1"); a.Description != "Usher (namespace cloud): what it has is moved to other agents; rack 7" || !a.Up {
+			if a := cloud.Agent(short, "compute-1"); a.Description != "Usher (policy cloud/usher): what it has is moved to other agents; rack 7" || !a.Up {
 				t.Errorf("%+v", a)
 			}
 			if hosts := cloud.Hosts(id); !slices.Equal(hosts, []string{"compute-1"}) || b.job.ID != "moved 0" {
@@ -50,7 +50,7 @@ func TestAnAgentIsMarkedAndDisabled(t *testing.T) {
 			if v := b.run(cloud, "compute-1", 10); v.Answer != eviction.Allowed {
 				t.Fatal(said(v))
 			}
-			if a := cloud.Agent(short, "compute-1"); a.Description != "Usher (namespace cloud): it has nothing, and gets nothing; rack 7" || a.Up {
+			if a := cloud.Agent(short, "compute-1"); a.Description != "Usher (policy cloud/usher): it has nothing, and gets nothing; rack 7" || a.Up {
 				t.Errorf("%+v", a)
 			}
 			if hosts := cloud.Hosts(id); len(hosts) != 1 || hosts[0] == "compute-1" {
@@ -385,11 +385,19 @@ func TestAnAgentThatWasDisabledBefore(t *testing.T) {
 	}
 }
 
-// An agent that another namespace's policy empties is left to it.
-func TestAnAgentOfAnotherNamespace(t *testing.T) {
+// An agent that another policy empties, of another namespace or of the same, is left to it.
+func TestAnAgentOfAnotherPolicy(t *testing.T) {
+	for _, owner := range []string{"other/usher", "cloud/other"} {
+		t.Run(owner, func(t *testing.T) {
+			testAnotherOwner(t, "Usher (policy "+owner+"): what it has is moved to other agents")
+		})
+	}
+}
+
+func testAnotherOwner(t *testing.T, mark string) {
+	t.Helper()
 	cloud := networkCloud()
 	cloud.Make("l3", "r", "compute-1")
-	mark := "Usher (namespace other): what it has is moved to other agents"
 	cloud.ChangeAgent("l3", "compute-1", func(a *openstacksim.Agent) { a.Description = mark })
 	b := roleBench(t, cloud, "neutron-l3-agent")
 	if v := b.turn("compute-1"); !slices.Equal(reasons(v), []string{"HostUnknown"}) || needs(v) {

@@ -45,7 +45,7 @@ func TestWhatIsAskedFor(t *testing.T) {
 	}
 	b := simulatedBench(t, cloud)
 	b.turn("compute-1")
-	if h := cloud.Host("compute-1"); h.Enabled || h.Reason != "Usher (namespace cloud): its servers are moved to other hosts" {
+	if h := cloud.Host("compute-1"); h.Enabled || h.Reason != "Usher (policy cloud/usher): its servers are moved to other hosts" {
 		t.Errorf("%+v", h)
 	}
 	if len(cloud.Migrations()) > 0 || b.job.ID != "migrations after 0" || !b.job.Own() {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"hash/fnv"
 	"maps"
 	"slices"
 	"sync"
@@ -36,11 +37,12 @@ func each(count int, do func(i int) error) error {
 
 // region is a region behind the port.
 type region struct {
-	session   *session
-	namespace string
-	modes     v1alpha1.ServersByState
-	atOnce    int
-	now       func() time.Time
+	session *session
+	// owner is the policy, in what is written of it into the region.
+	owner  string
+	modes  v1alpha1.ServersByState
+	atOnce int
+	now    func() time.Time
 
 	mu    sync.Mutex
 	asked map[string]compute.Ask // by server
@@ -74,9 +76,23 @@ func openAt(spec *v1alpha1.System, access system.Access, now func() time.Time) (
 		return nil, fmt.Errorf("entry %q of the Secret %q: %w", own.CA.Key, own.CA.Name, err)
 	}
 	return &region{
-		session: s, namespace: access.Namespace, modes: own.Servers, atOnce: max(1, int(own.MigrationsAtOnce)), now: now,
+		session: s, owner: ownerOf(access), modes: own.Servers, atOnce: max(1, int(own.MigrationsAtOnce)), now: now,
 		asked: map[string]compute.Ask{}, pairs: map[network.Pair]network.Ask{}, seen: map[string]listing{},
 	}, nil
+}
+
+// mostOwner is how long the name of a policy may be in the region: the reason of a dead host has room for two, with that of one which was being emptied.
+const mostOwner = 60
+
+// ownerOf is how a policy is called in the region. Two policies may care for one host, also two of a namespace.
+func ownerOf(access system.Access) string {
+	owner := access.Namespace + "/" + access.Name
+	if len(owner) <= mostOwner {
+		return owner
+	}
+	hash := fnv.New32a()
+	_, _ = hash.Write([]byte(owner))
+	return fmt.Sprintf("%s-%08x", owner[:mostOwner-9], hash.Sum32())
 }
 
 // Close implements system.System.

@@ -19,17 +19,11 @@ import (
 
 // reason is why a service is disabled. It is how Usher knows its own work again, whichever process looks.
 func (r *region) reason() string {
-	return "Usher (namespace " + r.namespace + "): its servers are moved to other hosts"
+	return ushers + r.owner + "): its servers are moved to other hosts"
 }
 
 func (r *region) isUshers(reason string) bool {
 	return strings.HasPrefix(reason, r.reason())
-}
-
-// diedEmptied reports whether a reason is that of a dead host which was being emptied before.
-func (r *region) diedEmptied(reason string) bool {
-	was, is := strings.CutPrefix(reason, r.deadReason()+before)
-	return is && r.isUshers(was)
 }
 
 // Prepare implements system.System. The first call disables the service, or marks the agent, and returns the job; the calls that bring it back move what is
@@ -195,8 +189,10 @@ func (r *region) stayOpen(ctx context.Context, step eviction.Preparation) (evict
 		last = math.MaxInt64 // nothing was moved before the job was known
 	}
 	// A host that has died meanwhile is given back by another step, to what was there before: not to this one.
-	if h := own(l); h != nil && r.diedEmptied(h.Reason) {
-		return eviction.Undone{}, r.set(ctx, n, h.Service, r.deadReason())
+	if h := own(l); h != nil {
+		if owner, was, died := parseDead(h.Reason); died && r.isUshers(was) {
+			return eviction.Undone{}, r.set(ctx, n, h.Service, deadReason(owner))
+		}
 	}
 	undo := l.Undo(last, r.isUshers)
 	if undo.Done() {

@@ -307,7 +307,7 @@ func TestUndo(t *testing.T) {
 		"what is enabled by now stays so":    {enabled: true},
 		"without a reason nothing is said":   {},
 		"what another client has disabled stays so": {reason: "disk is broken", want: compute.Undo{
-			Left: "its service stays disabled, for another reason than Usher's (disk is broken): openstack compute service set --enable h nova-compute",
+			Left: "its service stays disabled, for another reason than this policy's (disk is broken): openstack compute service set --enable h nova-compute",
 		}},
 		"what waits is called off": {
 			enabled: true, migrations: []compute.Migration{migration(6, "a", "live-migration", "queued"), migration(7, "a", "live-migration", "preparing")},

@@ -59,7 +59,7 @@ func (l *Look) Undo(after int64, isUshers func(reason string) bool) Undo {
 			text.Name(l.Host), text.List(left, 5), text.ShellWord(l.Host))
 	}
 	if !own.Enabled && u.Service == "" && own.Reason != "" {
-		u.Left = strings.Trim(u.Left+fmt.Sprintf("; its service stays disabled, for another reason than Usher's (%s): openstack compute service set --enable %s nova-compute",
+		u.Left = strings.Trim(u.Left+fmt.Sprintf("; its service stays disabled, for another reason than this policy's (%s): openstack compute service set --enable %s nova-compute",
 			text.Cut(text.Line(own.Reason), 160), text.ShellWord(l.Host)), "; ")
 	}
 	return u

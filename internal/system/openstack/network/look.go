@@ -30,8 +30,8 @@ type Look struct {
 	Now  time.Time
 	Host string
 	Kind Kind
-	// Namespace is the policy's: a mark in its name is this Usher's.
-	Namespace string
+	// Owner is the policy: a mark in its name is its own.
+	Owner string
 	// Agents are all of the region.
 	Agents []Agent
 	// Things are on the host's agent.

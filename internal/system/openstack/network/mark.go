@@ -10,7 +10,7 @@ import (
 // The mark stands in the description of an agent that is being emptied, before the words that were there: it is how Usher knows its own work again,
 // whichever process looks, and how no host that is being emptied gets what leaves another.
 const (
-	markStart = "Usher (namespace "
+	markStart = "Usher (policy "
 	markEnd   = "): "
 	emptying  = "what it has is moved to other agents"
 	emptied   = "it has nothing, and gets nothing"
@@ -22,13 +22,13 @@ const (
 
 // mark is what Usher has written into a description.
 type mark struct {
-	namespace string
-	emptied   bool
-	wasDown   bool
-	rest      string // what was there before
+	owner   string
+	emptied bool
+	wasDown bool
+	rest    string // what was there before
 }
 
-// marked reports whether an Usher is emptying the agent, in whatever namespace.
+// marked reports whether an Usher is emptying the agent, for whatever policy.
 func marked(description string) bool {
 	_, ok := parseMark(description)
 	return ok
@@ -36,11 +36,11 @@ func marked(description string) bool {
 
 func parseMark(description string) (mark, bool) {
 	after, isMark := strings.CutPrefix(description, markStart)
-	namespace, words, whole := strings.Cut(after, markEnd)
+	owner, words, whole := strings.Cut(after, markEnd)
 	if !isMark || !whole {
 		return mark{}, false
 	}
-	m := mark{namespace: namespace}
+	m := mark{owner: owner}
 	words, m.emptied = cutPrefix(words, emptied)
 	if !m.emptied {
 		var is bool
@@ -56,9 +56,9 @@ func parseMark(description string) (mark, bool) {
 func cutPrefix(s, prefix string) (after string, found bool) { return strings.CutPrefix(s, prefix) }
 
 func (m mark) String() string {
-	words := markStart + m.namespace + markEnd + emptying
+	words := markStart + m.owner + markEnd + emptying
 	if m.emptied {
-		words = markStart + m.namespace + markEnd + emptied
+		words = markStart + m.owner + markEnd + emptied
 	}
 	if m.wasDown {
 		words += wasDown

@@ -62,9 +62,10 @@ func (l *Look) Plan() Plan {
 		return p
 	}
 	m, isMarked := parseMark(p.Agent.Description)
-	p.Begun = isMarked && m.namespace == l.Namespace
+	p.Begun = isMarked && m.owner == l.Owner
 	if isMarked && !p.Begun {
-		p.Problem = fmt.Sprintf("the %s on %s is being emptied for a policy of namespace %s already", l.Kind.Agent, text.Name(l.Host), text.Name(m.namespace))
+		p.Problem = fmt.Sprintf("the %s on %s is being emptied for policy %s already; where that one is gone, openstack network agent set --description WORDS %s takes its mark off",
+			l.Kind.Agent, text.Name(l.Host), text.Line(m.owner), text.ShellWord(p.Agent.ID))
 	}
 	movable := l.place(&p)
 	p.Work = len(movable) + len(p.Waits)
@@ -177,7 +178,7 @@ func (l *Look) change(p *Plan, m mark) {
 	var refusal string
 	switch {
 	case !p.Begun && p.Work > 0:
-		p.Set, refusal = mark{namespace: l.Namespace, wasDown: !p.Agent.Up, rest: p.Agent.Description}.set(p.Agent, nil)
+		p.Set, refusal = mark{owner: l.Owner, wasDown: !p.Agent.Up, rest: p.Agent.Description}.set(p.Agent, nil)
 	case !p.Begun:
 	case len(l.Things) > 0 && m.emptied:
 		m.emptied = false

@@ -13,8 +13,8 @@ import (
 var now = time.Date(2026, 11, 28, 12, 0, 0, 0, time.UTC)
 
 const (
-	emptying = "Usher (namespace n): what it has is moved to other agents"
-	emptied  = "Usher (namespace n): it has nothing, and gets nothing"
+	emptying = "Usher (policy n): what it has is moved to other agents"
+	emptied  = "Usher (policy n): it has nothing, and gets nothing"
 )
 
 // agents are that of host h, which is being emptied, and two others.
@@ -29,7 +29,7 @@ func agents(kind network.Kind) []network.Agent {
 // look is one at things of host h, of which holders are known: the host's agent and those named.
 func look(kind network.Kind, things ...network.Thing) network.Look {
 	l := network.Look{
-		Now: now, Host: "h", Kind: kind, Namespace: "n", Agents: agents(kind), Things: things, Listed: true, AtOnce: 10,
+		Now: now, Host: "h", Kind: kind, Owner: "n", Agents: agents(kind), Things: things, Listed: true, AtOnce: 10,
 		Load: map[string]int{"a-1": 1}, Holders: map[string][]network.Holder{}, Asked: map[network.Pair]network.Ask{},
 	}
 	for _, t := range things {
@@ -177,7 +177,7 @@ func TestNext(t *testing.T) {
 		},
 		"an agent that is being emptied, whoever does that, gets nothing": {
 			look: with(look(network.Speakers, lan), func(l *network.Look) {
-				l.Agents[2].Description = "Usher (namespace other): what it has is moved to other agents"
+				l.Agents[2].Description = "Usher (policy other): what it has is moved to other agents"
 			}),
 			next: []network.Call{first("speaker", "n", "a-1")},
 		},
@@ -245,7 +245,7 @@ func TestSettings(t *testing.T) {
 			want: &network.Setting{Agent: "a-h", Description: emptied + ", and was disabled before", Up: &down},
 		},
 		"disabled by another is not empty": {look: with(look(network.Networks), func(l *network.Look) {
-			l.Agents[0].Description, l.Agents[0].Up = "Usher (namespace other): it has nothing, and gets nothing", false
+			l.Agents[0].Description, l.Agents[0].Up = "Usher (policy other): it has nothing, and gets nothing", false
 		})},
 	}
 	for name, test := range tests {
@@ -282,14 +282,14 @@ func TestNamedBlockers(t *testing.T) {
 	}{
 		"no agent":   {look: with(look(network.Routers), func(l *network.Look) { l.Host = "x" }), problem: "Neutron has no L3 agent on a host x in this region"},
 		"two agents": {look: with(look(network.Routers), func(l *network.Look) { l.Agents[1].Host = "h" }), problem: "host h has several agents of the type L3 agent: openstack network agent delete ID removes the one that is not there any more"},
-		"another namespace's": {
+		"another policy's": {
 			look: with(look(network.Routers, r), func(l *network.Look) {
-				l.Agents[0].Description = strings.Replace(emptying, "namespace n", "namespace o", 1)
+				l.Agents[0].Description = strings.Replace(emptying, "policy n", "policy o", 1)
 			}),
-			problem: "the L3 agent on h is being emptied for a policy of namespace o already",
+			problem: "the L3 agent on h is being emptied for policy o already; where that one is gone, openstack network agent set --description WORDS a-h takes its mark off",
 		},
 		"no room for the mark": {
-			look:    with(look(network.Routers, r), func(l *network.Look) { l.Agents[0].Description = strings.Repeat("x", 200) }),
+			look:    with(look(network.Routers, r), func(l *network.Look) { l.Agents[0].Description = strings.Repeat("x", 203) }),
 			problem: "the description of the L3 agent on h is too long by 4 characters for Usher to write before it that it is being emptied: shorten it: openstack network agent set --description WORDS a-h",
 		},
 		"no other agent":        {look: with(look(network.Routers, r), func(l *network.Look) { l.Agents = l.Agents[:1] }), stuck: "r has nowhere to go: no other L3 agent is alive, enabled and not being emptied"},
@@ -353,9 +353,9 @@ func TestUndo(t *testing.T) {
 			look: with(look(network.Routers), func(l *network.Look) { l.Agents[0].Description, l.Agents[0].Up = "", false }),
 			want: network.Undo{Left: "its agent stays disabled, as it was before: openstack network agent set --enable a-h"},
 		},
-		"another namespace's mark is none": {
+		"another policy's mark is none": {
 			look: with(look(network.Routers), func(l *network.Look) {
-				l.Agents[0].Description = strings.Replace(emptying, "namespace n", "namespace o", 1)
+				l.Agents[0].Description, l.Agents[0].Up = strings.Replace(emptied, "policy n", "policy o", 1), false
 			}),
 		},
 		"what has moved stays, and is said": {

@@ -46,14 +46,15 @@ func (l *Look) Undo() Undo {
 		return u
 	}
 	m, isMarked := parseMark(own.Description)
-	if isMarked = isMarked && m.namespace == l.Namespace; isMarked {
+	others := isMarked && m.owner != l.Owner
+	if isMarked && !others {
 		up := true
 		u.Set = &Setting{Agent: own.ID, Description: m.rest, Up: &up}
 		if m.wasDown {
 			u.Set.Up = nil
 		}
 	}
-	if !own.Up && u.Set == nil {
+	if !own.Up && u.Set == nil && !others {
 		left = append(left, fmt.Sprintf("its agent stays disabled, as it was before: openstack network agent set --enable %s", text.ShellWord(own.ID)))
 	}
 	u.Next = append(u.Next, l.surplus()...)
