@@ -175,14 +175,18 @@ func (w *world) owners(p planned) []metav1.OwnerReference {
 }
 
 // disown is a StatefulSet that is deleted without its pods, of which one is seen, or that takes it over anew.
-func (w *world) disown() {
-	p := w.somePod()
+func (w *world) disown() { w.disownPod(w.somePod()) }
+
+func (w *world) disownPod(p planned) {
 	pod := w.store.pod(p.pod)
 	if pod == nil || pod.DeletionTimestamp != nil {
 		return
 	}
 	pod = duplicate(pod)
 	if len(pod.OwnerReferences) > 0 {
+		if w.locks != nil && ofDaemonSet(pod) {
+			w.locks.disowned[pod.UID] = time.Now()
+		}
 		pod.OwnerReferences = nil
 	} else {
 		pod.OwnerReferences = w.owners(p)

@@ -19,6 +19,7 @@ type locks struct {
 	// left is when the label of a node last ceased to say that its agent leaves, meddled when another client last changed it.
 	left, meddled map[string]time.Time
 	bound         map[types.UID]time.Time // when pods were bound that had waited for an agent
+	disowned      map[types.UID]time.Time // when DaemonSets last ceased to own pods
 	givenUp       bool                    // Usher said that locks of a policy are left, or a write of one has come late
 }
 
@@ -27,7 +28,8 @@ type nodeLock struct{ node, key string }
 
 func newLocks() *locks {
 	return &locks{
-		set: map[nodeLock]time.Time{}, serves: map[nodeLock]bool{}, left: map[string]time.Time{}, meddled: map[string]time.Time{}, bound: map[types.UID]time.Time{},
+		set: map[nodeLock]time.Time{}, serves: map[nodeLock]bool{}, left: map[string]time.Time{}, meddled: map[string]time.Time{},
+		bound: map[types.UID]time.Time{}, disowned: map[types.UID]time.Time{},
 	}
 }
 

@@ -182,7 +182,7 @@ func (w *world) checkLocks(r *removal, pod *corev1.Pod) {
 		return
 	}
 	node := w.lockedNode(pod.Spec.NodeName)
-	restarts := r.delete && w.lockSite().daemon
+	restarts := w.restarts(r, pod)
 	unforeseen := restarts || !w.locks.meddled[node.Name].Before(r.began) || !w.locks.left[node.Name].Before(r.began)
 	for _, key := range slices.Sorted(maps.Keys(node.Annotations)) {
 		if strings.HasPrefix(key, lockPrefix+"/") && w.locks.hold(nodeLock{node.Name, key}, r.began, unforeseen) {
@@ -197,6 +197,16 @@ func (w *world) checkLocks(r *removal, pod *corev1.Pod) {
 	if !restarts && node.Labels[stateLabel] != v1alpha1.NodeLockLeaves && w.locks.left[node.Name].Before(r.began) {
 		w.fail("LOCKED", "%s may take %s away, and the label of %s is %q", r.user, pod.Name, node.Name, node.Labels[stateLabel])
 	}
+}
+
+// restarts reports whether a removal is the DELETE of a pod that comes back where it is: a DaemonSet owns it, or did when the removal was sent.
+func (w *world) restarts(r *removal, pod *corev1.Pod) bool {
+	return r.delete && (ofDaemonSet(pod) || !w.locks.disowned[pod.UID].Before(r.began))
+}
+
+// ofDaemonSet reports whether a DaemonSet owns a pod. One that its DaemonSet was deleted without does not come back where it was.
+func ofDaemonSet(pod *corev1.Pod) bool {
+	return slices.ContainsFunc(pod.OwnerReferences, func(o metav1.OwnerReference) bool { return o.Kind == "DaemonSet" })
 }
 
 // hold reports whether a lock holds an agent whose removal was sent at a time. Unforeseen: the label did not keep away what has come since.
@@ -335,15 +345,11 @@ func (w *world) isToLeave(policy string, pod *corev1.Pod) bool {
 	})
 }
 
-// silent names the agents that are wanted gone, whose nodes are locked, and whose eviction does not say what it waits for, once there was time to take the request up. Those of a
-// DaemonSet never go, with locks or without: their evictions say that, and are looked at again once locks go, not when more come.
+// silent names the agents that are wanted gone, whose nodes are locked, and whose eviction does not say what it waits for, once there was time to take the request up. Those that a
+// DaemonSet owns never go, with locks or without: their evictions say that, and are looked at again once locks go, not when more come.
 func (w *world) silent() []string {
 	if len(w.standing()) != 1 || w.policy(w.standing()[0]).Spec.Suspend {
 		return nil
-	}
-	waits := "has locks of what needs it there"
-	if w.lockSite().daemon {
-		waits = "a pod of a DaemonSet cannot be evicted"
 	}
 	var all []string
 	for _, p := range w.site.members() {
@@ -354,11 +360,19 @@ func (w *world) silent() []string {
 		long := slices.ContainsFunc(w.wanting(pod, ""), func(q *api.EvictionRequest) bool { return time.Since(q.CreationTimestamp.Time) > drain.TakenUpWithin })
 		locked := slices.ContainsFunc(slices.Collect(maps.Keys(w.lockedNode(pod.Spec.NodeName).Annotations)), func(key string) bool { return strings.HasPrefix(key, lockPrefix+"/") })
 		said := w.blocker(evictionrequest.Ref{Namespace: namespace, Name: pod.Name, UID: pod.UID})
-		if long && locked && !strings.Contains(said, waits) {
+		if long && locked && !strings.Contains(said, agentWaitsFor(pod)) {
 			all = append(all, fmt.Sprintf("%s is wanted gone, %s is locked, and the eviction says: %q", pod.Name, pod.Spec.NodeName, said))
 		}
 	}
 	return all
+}
+
+// agentWaitsFor is what the eviction of an agent on a locked node says.
+func agentWaitsFor(pod *corev1.Pod) string {
+	if ofDaemonSet(pod) {
+		return "a pod of a DaemonSet cannot be evicted"
+	}
+	return "has locks of what needs it there"
 }
 
 // relocks reports whether a patch of a policy's status counts anew who may leave, where that depends on the labels and locks of nodes: what these say is no event for a

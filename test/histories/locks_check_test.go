@@ -66,6 +66,18 @@ func (d *departure) isLocked(after time.Duration, serves bool) {
 	d.locks.set[at], d.locks.serves[at] = d.removal.began.Add(after), serves
 }
 
+// restarts has the removal be a DELETE of a DaemonSet's agent.
+func (d *departure) restarts() {
+	d.lockSite().daemon, d.removal.delete = true, true
+	d.pod.OwnerReferences = d.owners(planned{pod: d.pod.Name, role: agentRole})
+}
+
+// leavesDaemonSet has the agent have no owner any more from so long after the removal was sent.
+func (d *departure) leavesDaemonSet(after time.Duration) {
+	d.pod.OwnerReferences = nil
+	d.locks.disowned[d.pod.UID] = d.removal.began.Add(after)
+}
+
 // TestLockExcuses checks what a departure from a locked node is excused by, and that what is beside it is not.
 func TestLockExcuses(t *testing.T) {
 	const before, after = -time.Millisecond, time.Millisecond
@@ -117,14 +129,18 @@ func TestLockExcuses(t *testing.T) {
 		}, true},
 		{"the label says that it serves", func(_ *testing.T, d *departure) { serves(d) }, true},
 		{"since a moment ago", func(_ *testing.T, d *departure) { serves(d); d.locks.left["n-keeper-0"] = d.removal.began }, false},
-		{"and it only restarts", func(_ *testing.T, d *departure) {
+		{"and it only restarts", func(_ *testing.T, d *departure) { serves(d); d.restarts() }, false},
+		{"and it restarts on a locked node", func(_ *testing.T, d *departure) { d.isLocked(before, true); d.restarts() }, true},
+		{"and its DaemonSet was deleted without it", func(_ *testing.T, d *departure) {
 			serves(d)
-			d.lockSite().daemon, d.removal.delete = true, true
-		}, false},
-		{"and it restarts on a locked node", func(_ *testing.T, d *departure) {
-			d.isLocked(before, true)
-			d.lockSite().daemon, d.removal.delete = true, true
+			d.restarts()
+			d.leavesDaemonSet(before)
 		}, true},
+		{"which was deleted a moment ago", func(_ *testing.T, d *departure) {
+			serves(d)
+			d.restarts()
+			d.leavesDaemonSet(after)
+		}, false},
 		{"admission was not asked", func(_ *testing.T, d *departure) {
 			d.isLocked(before, true)
 			d.removal.excuse = "admission is not asked"
@@ -202,6 +218,10 @@ func TestSilentEvictions(t *testing.T) {
 		ofDaemon = "a pod of a DaemonSet cannot be evicted: agent would start it again on the same node at once"
 	)
 	locked := func(d *departure) { d.isLocked(0, true) }
+	left := func(d *departure) {
+		locked(d)
+		d.disownPod(planned{pod: "agent-0", role: agentRole})
+	}
 	for _, c := range []struct {
 		name   string
 		with   func(d *departure)
@@ -219,10 +239,14 @@ func TestSilentEvictions(t *testing.T) {
 		{"of a DaemonSet's, that and the locks", locked, true, time.Hour, ofDaemon + " " + ofLocks, false},
 		{"of a DaemonSet's, the locks alone", locked, true, time.Hour, ofLocks, true},
 		{"of a DaemonSet's, nothing", locked, true, time.Hour, "", true},
+		{"of one that was left by its DaemonSet, the locks", left, true, time.Hour, ofLocks, false},
+		{"of one that was left by its DaemonSet, that one has it", left, true, time.Hour, ofDaemon, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			d := lockedDeparture(t)
 			d.lockSite().daemon = c.daemon
+			d.pod.OwnerReferences = d.owners(planned{pod: "agent-0", role: agentRole})
+			d.store.put(d.pod)
 			if c.with != nil {
 				c.with(d)
 			}
