@@ -193,8 +193,18 @@ func (w *world) close(cancel context.CancelFunc) {
 // mostPatience is the longest that a policy may wait for its system, and a moment more.
 const mostPatience = v1alpha1.MaxTimeout + time.Second
 
-// conclude lets everything calm down and checks what has become of all requests.
+// conclude lets everything calm down and checks what has become of all requests. Once something has failed nothing happens any more, and what would still have
+// to happen is not judged.
 func (w *world) conclude() {
+	for _, stage := range []func(){w.makePeace, w.checkPeace, w.checkSettled, w.endWishes, w.checkQuiet} {
+		if w.failed() {
+			return
+		}
+		stage()
+	}
+}
+
+func (w *world) makePeace() {
 	w.note("---- nothing goes wrong any more ----")
 	w.endTroubles()
 	w.stayLost()
@@ -202,12 +212,18 @@ func (w *world) conclude() {
 	w.repair()
 	w.replaceDestroyed()
 	w.settle(2 * time.Minute)
+}
+
+func (w *world) checkPeace() {
 	w.checkWishes()
 	w.checkCordons()
 	w.checkNodeLocks()
 	if len(w.store.objects[replaces]) > 0 {
 		w.settle(5 * time.Minute)
 	}
+}
+
+func (w *world) checkSettled() {
 	w.checkSet()
 	w.checkReplacements()
 	w.checkTakenBack()
@@ -217,6 +233,9 @@ func (w *world) conclude() {
 		w.settle(labelsStay)
 	}
 	w.checkLabels()
+}
+
+func (w *world) endWishes() {
 	w.note("---- no removal is requested any more ----")
 	w.mu.Lock()
 	w.quiet = true
@@ -232,6 +251,9 @@ func (w *world) conclude() {
 		}
 		w.settle(time.Minute)
 	}
+}
+
+func (w *world) checkQuiet() {
 	w.checkTraces()
 	w.checkNodeLocks()
 	if s := w.setSite(); s != nil && w.set() != nil && !w.failed() {
