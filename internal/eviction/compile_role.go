@@ -20,13 +20,13 @@ func (c *compiler) role(path string, declared *v1alpha1.Role) *role {
 	compiled := &role{
 		declared: declared,
 		evict:    c.rules(path+".evict.rules", declared.Evict.Rules),
-		prepare:  c.preparations(path+".evict.prepare", declared.Evict.Prepare),
+		prepare:  c.preparations(path+".evict.prepare", declared.Evict.Prepare, false),
 		replace:  c.rules(path+".replace.rules", declared.Replace.Rules),
 		atOnce:   atOnce(declared),
 		settle:   settle(declared),
 	}
 	if declared.Lost != nil {
-		compiled.lost = &lost{prepare: c.preparations(path+".lost.prepare", declared.Lost.Prepare)}
+		compiled.lost = &lost{prepare: c.preparations(path+".lost.prepare", declared.Lost.Prepare, true)}
 		c.withoutPod(path+".lost.prepare", compiled.lost.prepare)
 	}
 	if declared.Evict.MinReady != nil {
@@ -107,12 +107,15 @@ func (c *compiler) rules(path string, declared []v1alpha1.Rule) []rule {
 	return rules
 }
 
-func (c *compiler) preparations(path string, declared []v1alpha1.Preparation) []preparation {
+func (c *compiler) preparations(path string, declared []v1alpha1.Preparation, forLost bool) []preparation {
 	var steps []preparation
 	for i := range declared {
 		at, d := fmt.Sprintf("%s[%d]", path, i), &declared[i]
 		if _, ok := c.declared.Steps[d.Name]; !ok {
 			c.report(at+".name", "the system has no step %q: %s", d.Name, c.knownSteps())
+		}
+		if !forLost && slices.Contains(c.declared.ForLost, d.Name) {
+			c.report(at+".name", "step %s presumes that the node is proven off: name it in lost.prepare alone", d.Name)
 		}
 		step := preparation{
 			name:     d.Name,

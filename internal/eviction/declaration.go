@@ -15,8 +15,9 @@ type Declaration struct {
 	Hosts bool
 	// Schema is what rules may look at.
 	Schema expression.Schema
-	// Steps are what roles may name in evict.prepare, with a sentence each.
-	Steps map[string]string
+	// Steps are what roles may name in evict.prepare and in lost.prepare, with a sentence each. ForLost are those of them that presume that the node is off.
+	Steps   map[string]string
+	ForLost []string
 	// Texts are the expressions of the spec that the kind evaluates by itself. They are checked where the policy is written.
 	Texts []Text
 }

@@ -161,8 +161,10 @@ type Kind struct {
 	Hosts bool
 	// Schema declares the facts.
 	Schema expression.Schema
-	// Steps are what roles may name in evict.prepare, with a sentence each.
-	Steps map[string]string
+	// Steps are what roles may name in evict.prepare and in lost.prepare, with a sentence each. ForLost are those of them that may be named in lost.prepare alone,
+	// since they presume that the node is off.
+	Steps   map[string]string
+	ForLost []string
 	// Extend adds what the spec itself declares; nil: it declares nothing.
 	Extend func(declaration *eviction.Declaration, spec *v1alpha1.System)
 	// Roles holds the built-in roles, one v1alpha1.Role in each *.yaml in its root.
@@ -217,7 +219,7 @@ func Of(kinds []Kind, spec *v1alpha1.System) (Kind, bool) {
 
 // Declaration returns what the kind brings to a policy with this spec.
 func (k Kind) Declaration(spec *v1alpha1.System) eviction.Declaration {
-	declaration := eviction.Declaration{Kind: k.Name, Hosts: k.Hosts, Schema: k.Schema, Steps: k.Steps}
+	declaration := eviction.Declaration{Kind: k.Name, Hosts: k.Hosts, Schema: k.Schema, Steps: k.Steps, ForLost: k.ForLost}
 	if k.Extend != nil {
 		k.Extend(&declaration, spec)
 	}

@@ -45,6 +45,7 @@ func Kind() system.Kind {
 			MoveNetworks: "gives the networks of a host's DHCP agent to other living ones, takes them off it, and disables it once it has none; " + takenBack,
 			MoveSpeakers: "gives the BGP speakers of a host's agent to other living ones, takes them off it, and disables it once it has none; " + takenBack,
 		},
+		ForLost:     []string{EvacuateServers},
 		Roles:       roles,
 		References:  references,
 		ReportFacts: reportFacts,
