@@ -31,6 +31,8 @@ func (c *Cloud) neutron(r *http.Request, sent []byte) (int, object) {
 	switch {
 	case c.NoAdmin:
 		return http.StatusForbidden, neutronError("PolicyNotAuthorized", "(rule:get_agents) is disallowed by policy")
+	case path[0] == "extensions" && len(path) == 1:
+		return http.StatusOK, object{"extensions": c.extensions()}
 	case path[0] == "agents" && !slices.Contains(c.Missing, "agent"):
 		return c.serveAgents(r.Method, path, r.URL.Query().Get("marker"), sent)
 	}
@@ -48,6 +50,17 @@ func (c *Cloud) neutron(r *http.Request, sent []byte) (int, object) {
 		return http.StatusOK, object{strings.TrimSuffix(in.key, "s"): t.said()}
 	}
 	return unknownCall()
+}
+
+// extensions are those that are loaded, as far as they are asked for.
+func (c *Cloud) extensions() []object {
+	all := []object{}
+	for _, alias := range []string{"agent", "l3_agent_scheduler", "dhcp_agent_scheduler", "bgp_dragent_scheduler"} {
+		if !slices.Contains(c.Missing, alias) {
+			all = append(all, object{"alias": alias, "name": alias, "links": []object{}})
+		}
+	}
+	return all
 }
 
 func (t *Thing) said() object {

@@ -164,7 +164,7 @@ func (r *region) refillAgent(ctx context.Context, step eviction.Preparation, kin
 	}
 	n, l, err := r.lookAtAgent(ctx, step.Member.ID, kind, job)
 	if errors.Is(err, errNoExtension) {
-		return eviction.Undone{Done: true, Left: err.Error()}, nil
+		return r.unmark(ctx, step.Member.ID, kind, err)
 	}
 	if err != nil {
 		return eviction.Undone{}, err
@@ -185,4 +185,21 @@ func (r *region) refillAgent(ctx context.Context, step eviction.Preparation, kin
 		return eviction.Undone{}, errors.New(undo.Waiting())
 	}
 	return eviction.Undone{}, nil
+}
+
+// unmark gives a host's agent back of which Neutron does not say what it has, since why is that what it is asked by is not loaded.
+func (r *region) unmark(ctx context.Context, host string, kind network.Kind, why error) (eviction.Undone, error) {
+	n, err := r.session.network(ctx)
+	if err != nil {
+		return eviction.Undone{}, err
+	}
+	agents, err := n.agents(ctx)
+	if err != nil {
+		return eviction.Undone{}, err
+	}
+	l := r.agentLook(host, kind, agents)
+	if undo := l.Undo(); undo.Set != nil {
+		return eviction.Undone{}, r.setAgent(ctx, n, undo.Set)
+	}
+	return eviction.Undone{Done: true, Left: why.Error()}, nil
 }

@@ -34,7 +34,7 @@ var pathsOf = map[network.Kind]paths{
 	network.Speakers: {"bgp_dragent_scheduler", "bgp-drinstances", "bgp_speakers", "bgp_speaker_id", "bgp-speakers", "bgp-dragents"},
 }
 
-// errNoExtension is wrapped by errors of calls that Neutron does not know, because what they belong to is not loaded.
+// errNoExtension is wrapped by errors of calls that Neutron does not know, because what they belong to is not loaded, as its own list of extensions shows.
 var errNoExtension = errors.New("is not loaded in neutron-server")
 
 // errShape is that an answer is JSON and has not what was asked for.
@@ -53,6 +53,29 @@ func (n *neutron) failed(doing string, err error) error {
 func (n *neutron) unknownCall(err error) bool {
 	refused, ok := errors.AsType[*refusal](n.session.sentence(err))
 	return ok && refused.status == http.StatusNotFound && refused.said == ""
+}
+
+// uncalled is the error of a call that belongs to an extension. Neutron has no words of its own where there is no such call, and neither has a proxy that stands
+// before it and finds nothing there: Neutron is asked what it has loaded.
+func (n *neutron) uncalled(ctx context.Context, extension, doing string, err error) error {
+	if !n.unknownCall(err) {
+		return n.failed(doing, err)
+	}
+	var answer struct {
+		Extensions []struct {
+			Alias string `json:"alias"`
+		} `json:"extensions"`
+	}
+	_, failed := n.client.Get(ctx, n.client.ServiceURL("extensions"), &answer, nil)
+	for _, e := range answer.Extensions {
+		if e.Alias == extension {
+			return n.failed(doing, err)
+		}
+	}
+	if failed != nil || answer.Extensions == nil {
+		return n.failed(doing, err)
+	}
+	return fmt.Errorf("network API at %s, %s: its extension %s %w", address(n.client.Endpoint), doing, extension, errNoExtension)
 }
 
 type agentPage struct {
@@ -91,11 +114,7 @@ func (n *neutron) agents(ctx context.Context) (all []network.Agent, err error) {
 	for range maxPages {
 		var page agentPage
 		if _, err := n.client.Get(ctx, strings.TrimSuffix(n.client.ServiceURL("agents")+"?"+query.Encode(), "?"), &page, nil); err != nil {
-			if n.unknownCall(err) {
-				err = fmt.Errorf("its extension agent %w", errNoExtension)
-				return nil, fmt.Errorf("network API at %s, %s: %w", address(n.client.Endpoint), doing, err)
-			}
-			return nil, n.failed(doing, err)
+			return nil, n.uncalled(ctx, "agent", doing, err)
 		}
 		if page.Agents == nil {
 			return nil, n.failed(doing, errShape)
@@ -136,12 +155,10 @@ func (n *neutron) things(ctx context.Context, kind network.Kind, agent string) (
 	_, err := n.client.Get(ctx, n.client.ServiceURL("agents", url.PathEscape(agent), at.things), &answer, nil)
 	switch {
 	case err == nil:
-	case n.unknownCall(err):
-		return nil, fmt.Errorf("network API at %s, %s: its extension %s %w", address(n.client.Endpoint), doing, at.extension, errNoExtension)
-	case isStatus(err, http.StatusNotFound):
+	case isStatus(err, http.StatusNotFound) && !n.unknownCall(err):
 		return nil, errAgentGone
 	default:
-		return nil, n.failed(doing, err)
+		return nil, n.uncalled(ctx, at.extension, doing, err)
 	}
 	listed := answer[at.key]
 	if listed == nil {
@@ -181,17 +198,18 @@ func (n *neutron) holders(ctx context.Context, kind network.Kind, id string) (al
 func (n *neutron) thing(ctx context.Context, kind network.Kind, id string) (*network.Thing, error) {
 	var answer map[string]thing
 	_, err := n.client.Get(ctx, n.client.ServiceURL(pathsOf[kind].one, url.PathEscape(id)), &answer, nil)
-	if isStatus(err, http.StatusNotFound) {
+	if isStatus(err, http.StatusNotFound) && !n.unknownCall(err) {
 		return nil, nil //nolint:nilnil // it is not there
 	}
-	if err != nil {
-		return nil, n.failed(fmt.Sprintf("looking at %s %s", kind.Thing, text.Name(id)), err)
-	}
 	for _, t := range answer {
-		found := t.known()
-		return &found, nil
+		if found := t.known(); err == nil && found.ID == id {
+			return &found, nil
+		}
 	}
-	return nil, nil //nolint:nilnil // it says nothing of it
+	if err == nil {
+		err = errShape
+	}
+	return nil, n.failed(fmt.Sprintf("looking at %s %s", kind.Thing, text.Name(id)), err)
 }
 
 // set changes an agent.
