@@ -89,7 +89,7 @@ func (r *region) evacuateServers(ctx context.Context, step eviction.Preparation)
 	case !step.Job.Own():
 		return job, nil
 	}
-	if err := r.taken(own(l)); err != nil {
+	if err := r.taken(l.Own()); err != nil {
 		return job, err
 	}
 	return job, r.sendEach(ctx, n, l, e.Next, began)
@@ -150,18 +150,9 @@ func (r *region) lookAtDead(ctx context.Context, host string) (*nova, *compute.L
 	return n, l, err
 }
 
-// own is the host's hypervisor, nil where it has none.
-func own(l *compute.Look) *compute.Hypervisor {
-	at := slices.IndexFunc(l.Hypervisors, func(h compute.Hypervisor) bool { return h.Host == l.Host })
-	if at < 0 {
-		return nil
-	}
-	return &l.Hypervisors[at]
-}
-
 // force marks a host's service as down and disables it.
 func (r *region) force(ctx context.Context, n *nova, l *compute.Look) error {
-	h := own(l)
+	h := l.Own()
 	_, was, died := parseDead(h.Reason) // another client has taken the mark alone off
 	if !died {
 		was = cmp.Or(text.Line(h.Reason), unsaid)
@@ -190,7 +181,7 @@ func (r *region) giveBack(ctx context.Context, step eviction.Preparation) (evict
 	}
 	last, _ := after(step.Job)
 	back := l.Return(last)
-	h := own(l)
+	h := l.Own()
 	if h == nil {
 		return eviction.Undone{Done: true}, nil
 	}

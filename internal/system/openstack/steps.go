@@ -189,7 +189,7 @@ func (r *region) stayOpen(ctx context.Context, step eviction.Preparation) (evict
 		last = math.MaxInt64 // nothing was moved before the job was known
 	}
 	// A host that has died meanwhile is given back by another step, to what was there before: not to this one.
-	if h := own(l); h != nil {
+	if h := l.Own(); h != nil {
 		if owner, was, died := parseDead(h.Reason); died && r.isUshers(was) {
 			return eviction.Undone{}, r.set(ctx, n, h.Service, deadReason(owner))
 		}

@@ -177,8 +177,8 @@ type Return struct {
 // Return gives a host back that was evacuated and is there again, by evacuations after one and by all that are under way. Nova takes it only once the host's own nova-compute has started and has cleaned up what is
 // left there of servers that run elsewhere by now.
 func (l *Look) Return(after int64) Return {
-	own, problem := l.hypervisor()
-	if problem != "" {
+	own := l.Own()
+	if own == nil {
 		return Return{} // a service that was deleted is not marked as down any more
 	}
 	r := Return{Unforce: own.Forced}

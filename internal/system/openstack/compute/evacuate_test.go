@@ -164,6 +164,10 @@ func TestReturn(t *testing.T) {
 			with(dead(nil), func(l *compute.Look) { l.Hypervisors[0].Forced = false }), compute.Return{},
 		},
 		"its service was deleted": {with(dead(nil), func(l *compute.Look) { l.Host = "x" }), compute.Return{}},
+		"it has several hypervisors by now": {
+			with(dead(nil, evacuation(3, "a", "done")), func(l *compute.Look) { l.Hypervisors = append(l.Hypervisors, l.Hypervisors[0]) }),
+			compute.Return{Unforce: true, Runs: []string{"server a has left for other, and nova-compute on h has to start and to clean up what is left of it there"}},
+		},
 		"its nova-compute has not started": {
 			dead(nil, evacuation(3, "a", "done")),
 			compute.Return{Unforce: true, Runs: []string{"server a has left for other, and nova-compute on h has to start and to clean up what is left of it there"}},

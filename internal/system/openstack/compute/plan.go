@@ -106,7 +106,17 @@ func (l *Look) Plan() Plan {
 	return p
 }
 
-// hypervisor finds the host's own.
+// Own is the host's hypervisor, nil where it has none. Of several, of which some may be left of former names, each has the host's one service: what was begun for
+// that is taken back whatever has become of them.
+func (l *Look) Own() *Hypervisor {
+	at := slices.IndexFunc(l.Hypervisors, func(h Hypervisor) bool { return h.Host == l.Host })
+	if at < 0 {
+		return nil
+	}
+	return &l.Hypervisors[at]
+}
+
+// hypervisor finds the host's own, where it can be emptied.
 func (l *Look) hypervisor() (*Hypervisor, string) {
 	var found *Hypervisor
 	for i := range l.Hypervisors {

@@ -345,6 +345,12 @@ func TestUndo(t *testing.T) {
 			}
 		})
 	}
+	renamed := look(nil)
+	renamed.Hypervisors[0].Enabled, renamed.Hypervisors[0].Reason = false, "Usher"
+	renamed.Hypervisors = append(renamed.Hypervisors, renamed.Hypervisors[0])
+	if got := renamed.Undo(5, func(string) bool { return true }); got.Service != "s-h" {
+		t.Errorf("of a host that has several hypervisors by now: %+v", got)
+	}
 	l := compute.Look{Host: "gone"}
 	if got := l.Undo(0, func(string) bool { return true }); !got.Done() || got.Left != "" {
 		t.Errorf("of a host that is not there any more: %+v", got)

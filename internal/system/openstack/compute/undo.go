@@ -26,8 +26,8 @@ func (u *Undo) Done() bool { return u.Service == "" && len(u.Next) == 0 && len(u
 // either place, and what has moved stays. The service is enabled if Usher has disabled it.
 func (l *Look) Undo(after int64, isUshers func(reason string) bool) Undo {
 	l.reindex(after)
-	own, problem := l.hypervisor()
-	if problem != "" {
+	own := l.Own()
+	if own == nil {
 		return Undo{} // a service that was deleted is not disabled any more
 	}
 	var u Undo

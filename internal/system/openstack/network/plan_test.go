@@ -343,6 +343,13 @@ func TestUndo(t *testing.T) {
 			look: with(look(network.Routers), func(l *network.Look) { l.Agents[0].Description, l.Agents[0].Up = emptied+"; rack 7", false }),
 			want: network.Undo{Set: &network.Setting{Agent: "a-h", Description: "rack 7", Up: &up}},
 		},
+		"so is one of several that the host has by now": {
+			look: with(look(network.Routers), func(l *network.Look) {
+				l.Agents[0].Description = ""
+				l.Agents[1].Host, l.Agents[1].Description, l.Agents[1].Up = "h", emptied, false
+			}),
+			want: network.Undo{Set: &network.Setting{Agent: "a-1", Up: &up}},
+		},
 		"one that was disabled stays so": {
 			look: with(look(network.Routers), func(l *network.Look) {
 				l.Agents[0].Description, l.Agents[0].Up = emptied+", and was disabled before", false

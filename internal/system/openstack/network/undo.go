@@ -34,6 +34,9 @@ func (l *Look) Undo() Undo {
 	l.reindex()
 	var p Plan
 	own, _ := l.own()
+	if own == nil {
+		own = l.begun()
+	}
 	p.Agent, p.Job.Moved = own, l.Job.Moved
 	l.follow(&p)
 	u := Undo{Next: p.Next, Waits: p.Waits, Job: p.Job}
@@ -60,6 +63,18 @@ func (l *Look) Undo() Undo {
 	u.Next = append(u.Next, l.surplus()...)
 	u.Left = strings.Join(left, "; ")
 	return u
+}
+
+// begun is the first of a host's agents that has this policy's mark, where it has several by now; nil: there is none.
+func (l *Look) begun() *Agent {
+	at := slices.IndexFunc(l.Agents, func(a Agent) bool {
+		m, isMarked := parseMark(a.Description)
+		return a.Host == l.Host && a.Type == l.Kind.Agent && isMarked && m.owner == l.Owner
+	})
+	if at < 0 {
+		return nil
+	}
+	return &l.Agents[at]
 }
 
 // surplus is what other agents were given in addition for the host, whose own has it yet. What they were given for another host stays.
