@@ -50,6 +50,14 @@ func (r *region) forced(h *compute.Hypervisor) (was string, ours bool) {
 	return was, died && h.Forced && owner == r.owner
 }
 
+// afterwards is the reason of a dead host without one of Usher's own that was there before, whichever policy evacuates it: what was begun with that
+// is taken back by now, and the host is not given back to it. begun is false where there is none.
+func afterwards(reason, own string) (rest string, begun bool) {
+	outer, inner, begun := strings.Cut(reason, before+own)
+	_, _, evacuated := strings.Cut(outer, dead)
+	return outer + inner, begun && evacuated && strings.HasPrefix(outer, ushers)
+}
+
 // taken says that another policy evacuates the host already: of two that look at the same time each would ask for a server, which Nova accepts.
 func (r *region) taken(h *compute.Hypervisor) error {
 	owner, others := r.others(h)
@@ -186,6 +194,9 @@ func (r *region) giveBack(ctx context.Context, step eviction.Preparation) (evict
 		return eviction.Undone{Done: true}, nil
 	}
 	was, ours := r.forced(h)
+	if reason, begun := afterwards(h.Reason, deadReason(r.owner)); begun && !ours {
+		return eviction.Undone{}, r.set(ctx, n, h.Service, reason)
+	}
 	if !ours {
 		return r.opened(ctx, n, h, back.Left)
 	}

@@ -134,3 +134,47 @@ func TestNova9NoServiceIsDeleted(t *testing.T) {
 		}
 	}
 }
+
+// Policies of two namespaces care for one host, which dies while it is emptied, or marked as down, for the one and is evacuated for the other. Whichever is done
+// first, it gets servers again in the end: the one does not give it back to what the other has taken back before.
+func TestTwoNamespacesGiveAHostBack(t *testing.T) {
+	for name, begin := range map[string]func(*loss) error{
+		"it was emptied": func(l *loss) error {
+			l.cloud.ChangeHost("compute-1", func(h *openstacksim.Host) { h.Up = true })
+			return l.prepare("compute-1")
+		},
+		"it was evacuated, and another client has taken the mark off": func(l *loss) error {
+			err := l.evacuate()
+			l.cloud.ChangeHost("compute-1", func(h *openstacksim.Host) { h.Forced = false })
+			return err
+		},
+	} {
+		first := newLoss(t, "active")
+		second := first.of(others["of another namespace"], func(*http.Request) {})
+		if err := begin(&first); err != nil {
+			t.Fatal(err)
+		}
+		first.cloud.Die("compute-1")
+		for range 5 {
+			if err := second.evacuate(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		undo := first.undoEvacuation
+		if strings.HasSuffix(name, "emptied") {
+			undo = func() (eviction.Undone, error) { return first.undo("compute-1") }
+		}
+		for _, back := range []func() (eviction.Undone, error){undo, second.undoEvacuation} {
+			for undone := (eviction.Undone{}); !undone.Done; {
+				var err error
+				if undone, err = back(); err != nil {
+					t.Fatal(err)
+				}
+			}
+			first.cloud.Start("compute-1")
+		}
+		if h := first.cloud.Host("compute-1"); h.Forced || !h.Enabled {
+			t.Errorf("%s: %+v", name, h)
+		}
+	}
+}

@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"usher.sh/usher/api/v1alpha1"
-	"usher.sh/usher/test/openstacksim"
+	"usher.sh/usher/test/httpfault"
 )
 
 // proxied is a site where something else answers for what ends with a path.
@@ -43,12 +43,12 @@ func TestAProxyAnswersForNeutron(t *testing.T) {
 		b := roleBench(t, cloud, "neutron-l3-agent")
 		b.turn("compute-1")
 		b.turn("compute-1")
-		cloud.Inject(openstacksim.Fault{Method: "POST", Path: "/l3-routers", Times: 1, Refuse: true})
+		cloud.Inject(httpfault.Fault{Method: "POST", Path: "/l3-routers", Times: 1, Refuse: true})
 		if err := b.prepare("compute-1"); err == nil || cloud.Served(id) {
 			t.Fatalf("%s: the router is on %v", name, cloud.Hosts(id))
 		}
 		for _, at := range []string{"/l3-routers", "/l3-agents", "/v2.0/agents"} {
-			cloud.Inject(openstacksim.Fault{Path: at, Status: 404, Body: body})
+			cloud.Inject(httpfault.Fault{Path: at, Status: 404, Body: body})
 			if undone, err := b.undo("compute-1"); err == nil || undone.Done || !strings.Contains(err.Error(), "it answered 404") {
 				t.Errorf("%s, 404 at %s: %+v, %v", name, at, undone, err)
 			}

@@ -190,8 +190,8 @@ func (r *region) stayOpen(ctx context.Context, step eviction.Preparation) (evict
 	}
 	// A host that has died meanwhile is given back by another step, to what was there before: not to this one.
 	if h := l.Own(); h != nil {
-		if owner, was, died := parseDead(h.Reason); died && r.isUshers(was) {
-			return eviction.Undone{}, r.set(ctx, n, h.Service, deadReason(owner))
+		if reason, begun := afterwards(h.Reason, r.reason()); begun {
+			return eviction.Undone{}, r.set(ctx, n, h.Service, reason)
 		}
 	}
 	undo := l.Undo(last, r.isUshers)
