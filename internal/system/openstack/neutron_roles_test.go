@@ -48,6 +48,29 @@ func TestTheNetworkIsInUse(t *testing.T) {
 	}
 }
 
+// A host that Nova, or another agent of Neutron, knows by another spelling of its name, or by its whole name, is taken for the same: its layer 2 agent stays.
+func TestTheNetworkIsInUseByAnotherName(t *testing.T) {
+	for host, other := range map[string]string{"Compute-1": "compute-1", "compute-1.example.com": "compute-1", "compute-7": ""} {
+		cloud := openstacksim.New(2)
+		cloud.Boot("web", "compute-1", "active")
+		cloud.AddAgents(host + "=ovs")
+		v := roleBench(t, cloud, "neutron-l2-agent").judge(host)
+		if want := "Nova has a compute host " + other + ", which may be the same machine under another name"; (v.Answer == eviction.Allowed) != (other == "") ||
+			other != "" && !strings.Contains(said(v)[0], want) {
+			t.Errorf("%s: %s", host, said(v))
+		}
+		if other == "" {
+			continue
+		}
+		cloud = openstacksim.Named(cloud.Now(), host)
+		cloud.AddAgents(host+"=ovs", other+"=l3")
+		v = roleBench(t, cloud, "neutron-l2-agent").judge(host)
+		if !slices.Equal(reasons(v), []string{"HostUnknown"}) || !strings.Contains(said(v)[0], "Neutron has this type of agent, L3 agent, on host "+other) {
+			t.Errorf("%s: %s", host, said(v))
+		}
+	}
+}
+
 // Neutron 7: an agent that was deleted while it lives comes back under another id. That nothing is known of it in between does not say that it has nothing.
 func TestNeutron7AnAgentIsForgottenWhileItIsLookedAt(t *testing.T) {
 	cloud := networkCloud()

@@ -3,7 +3,6 @@ package openstack
 import (
 	"context"
 	"errors"
-	"fmt"
 	"maps"
 	"net/http"
 	"slices"
@@ -243,38 +242,4 @@ type factNames struct {
 
 var factsOf = []factNames{
 	{network.Routers, needRouters, "l3", "routers"}, {network.Networks, needNetworks, "dhcp", "networks"}, {network.Speakers, needSpeakers, "bgp", "speakers"},
-}
-
-// users is what uses the network of a host.
-type users struct {
-	all     []string
-	problem string
-}
-
-// none reports whether nothing is known that uses the network, and nothing is wrong.
-func (u *users) none() bool { return len(u.all) == 0 && u.problem == "" }
-
-func (u *users) add(count int, what string) {
-	if count > 0 {
-		u.all = append(u.all, fmt.Sprintf("%s: %d", what, count))
-	}
-}
-
-// addServers adds servers that have to leave, or are on their way. A host without nova-compute has none.
-func (u *users) addServers(v *view, host string, p *compute.Plan) {
-	switch {
-	case p.Problem == "":
-		u.add(p.Left, "servers")
-		u.add(len(p.Incoming)+len(p.Unconfirmed), "servers on their way")
-	case slices.ContainsFunc(v.hypervisors, func(h compute.Hypervisor) bool { return h.Host == host }):
-		u.problem = p.Problem
-	}
-}
-
-// addThings adds what an agent has. A host without such an agent has none.
-func (u *users) addThings(v *view, host string, kind network.Kind, p *network.Plan) {
-	u.add(len(p.Things), kind.Thing+"s")
-	if p.Agent == nil && slices.ContainsFunc(v.agents, func(a network.Agent) bool { return a.Host == host && a.Type == kind.Agent }) {
-		u.problem = p.Problem
-	}
 }
