@@ -82,6 +82,8 @@ func (l *Look) evacuate(e *Evacuation, s *Server) *Call {
 		e.Moving = append(e.Moving, s.String()+" "+why)
 	case live != nil:
 		e.Stuck = append(e.Stuck, s.String()+" "+live.mayRun(s))
+	case slices.Contains(brought, s.Task):
+		e.Stuck = append(e.Stuck, s.String()+" "+wasBrought(s))
 	case mode == v1alpha1.ServerBlock && last == nil && (s.State != "error" || !l.evacuationFailed(s.ID)) || !slices.Contains(evacuable, s.State):
 		e.Stuck = append(e.Stuck, s.String()+" "+staysOnDead(s))
 	case why != "":
@@ -148,6 +150,16 @@ var waiting = []string{"accepted", statusQueued, statusPreparing}
 func (m *Migration) mayRun(s *Server) string {
 	return fmt.Sprintf("may run on %s already, to which migration %d was moving it: see on that host that it does not (virsh list --all), then openstack server set --state active %s",
 		text.Name(m.Destination), m.ID, text.ShellWord(s.ID))
+}
+
+// brought are the tasks of a server that a cold migration, or a resize, had brought to the host when that died, and that had not started there. The host that it came
+// from has its disk yet, and rebuilt from an image it would have an empty one.
+var brought = []string{"resize_migrated", "resize_finish"}
+
+// wasBrought says why such a server is not evacuated, and what a person can do about it.
+func wasBrought(s *Server) string {
+	return fmt.Sprintf("was being brought here by a cold migration or a resize (%s), and the host that it came from has its disk yet: bring this host back; where disks are on shared storage, openstack server set --state active %s has it evacuated",
+		text.Name(s.Task), text.ShellWord(s.ID))
 }
 
 // staysOnDead says why a server stays on a dead host, and what a person can do about it.

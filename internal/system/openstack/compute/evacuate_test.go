@@ -52,6 +52,13 @@ func TestEvacuate(t *testing.T) {
 			dead(servers{server("a", "active"), server("b", "stopped"), with(server("c", "active"), func(s *compute.Server) { s.Task = "powering-on" })}),
 			compute.Evacuation{Left: 3, Next: []compute.Call{evacuate("a", 0), evacuate("b", 0), evacuate("c", 0)}},
 		},
+		"one that a cold migration had brought to the host when that died is not: its disk is where it came from": {
+			dead(servers{with(server("a", "active"), func(s *compute.Server) { s.Task = "resize_finish" }), with(server("b", "stopped"), func(s *compute.Server) { s.Task = "resize_migrated" })}),
+			compute.Evacuation{Left: 2, Stuck: []string{
+				"a was being brought here by a cold migration or a resize (resize_finish), and the host that it came from has its disk yet: bring this host back; where disks are on shared storage, openstack server set --state active a has it evacuated",
+				"b was being brought here by a cold migration or a resize (resize_migrated), and the host that it came from has its disk yet: bring this host back; where disks are on shared storage, openstack server set --state active b has it evacuated",
+			}},
+		},
 		"one that is on its way is not asked for again": {
 			dead(servers{server("a", "active"), server("b", "active")}, evacuation(3, "a", "pre-migrating")),
 			compute.Evacuation{Left: 2, Moving: []string{"a evacuation to other: migration 3 is pre-migrating"}, Next: []compute.Call{evacuate("b", 0)}},
