@@ -134,6 +134,10 @@ type NodeFenceStatus struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=1024
 	RequestMessage string `json:"requestMessage,omitempty"`
+	// RequestPolicy is by which version of the policy the last one was made, as UID/generation: another may mean another machine.
+	// +optional
+	// +kubebuilder:validation:MaxLength=128
+	RequestPolicy string `json:"requestPolicy,omitempty"`
 	// Observation is what was observed of the machine last.
 	// +optional
 	Observation *FenceObservation `json:"observation,omitempty"`

@@ -81,6 +81,9 @@ func (p *Policy) window() time.Duration {
 
 func (p *Policy) mostPerZone() int { return int(max(1, p.Object.Spec.MaxPerZone)) }
 
+// version tells one spec of the policy from another, also where it was deleted and made anew.
+func (p *Policy) version() string { return fmt.Sprintf("%s/%d", p.Object.UID, p.Object.Generation) }
+
 // unusable says why the policy does nothing, "" where it works.
 func (p *Policy) unusable() string {
 	switch {

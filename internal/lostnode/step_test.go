@@ -33,11 +33,15 @@ func look(state v1alpha1.PowerState) func(*Case) {
 
 // called is a fence whose request was sent, with this result, so long ago.
 func called(result v1alpha1.RequestResult, ago time.Duration) func(*Case) {
-	return status(func(s *v1alpha1.NodeFenceStatus) {
-		s.Step, s.Requests, s.RequestResult = v1alpha1.FenceCalling, 1, result
+	return func(c *Case) {
+		s := &c.Fence.Status
+		s.Step, s.Requests, s.RequestResult, s.RequestPolicy = v1alpha1.FenceCalling, 1, result, c.Policy.version()
 		s.RequestTime, s.LastRequestTime = at(noon.Add(-ago)), at(noon.Add(-ago))
-	})
+	}
 }
+
+// edited has the policy be of another version than the one by which the request was made.
+func edited(c *Case) { c.Policy.Object.Generation++ }
 
 func confirmation(at time.Time) func(*Case) {
 	return func(c *Case) {
@@ -110,6 +114,11 @@ func TestStep(t *testing.T) {
 		"Ironic, off, refused":      {in: caseOf(ironicFence, called(v1alpha1.RequestRefused, time.Second), look(v1alpha1.PowerOff)), step: v1alpha1.FenceWaitingForProof, says: "counts once the request is accepted"},
 		"Ironic, off, never taken":  {in: caseOf(ironicFence, called(v1alpha1.RequestRefused, time.Hour), look(v1alpha1.PowerOff)), step: v1alpha1.FenceWaitingForProof, says: "counts once the request is accepted", stalled: true},
 		"Ironic, off":               {in: caseOf(ironicFence, called(v1alpha1.RequestAccepted, 5*time.Second), look(v1alpha1.PowerOff)), step: v1alpha1.FenceTainting, do: DoDecide, proven: true},
+		"Ironic, off by an edit":    {in: caseOf(ironicFence, called(v1alpha1.RequestAccepted, 5*time.Second), edited, look(v1alpha1.PowerOff)), step: v1alpha1.FenceCalling, do: DoCall},
+		"Ironic, edited late":       {in: caseOf(ironicFence, called(v1alpha1.RequestAccepted, time.Hour), edited, look(v1alpha1.PowerOn)), step: v1alpha1.FenceCalling, do: DoCall},
+		"Ironic, made anew":         {in: caseOf(ironicFence, called(v1alpha1.RequestAccepted, time.Second), func(c *Case) { c.Policy.Object.UID = "2" }, look(v1alpha1.PowerOff)), step: v1alpha1.FenceCalling, do: DoCall},
+		"Ironic, edited, crowded":   {in: caseOf(ironicFence, called(v1alpha1.RequestAccepted, time.Second), edited, look(v1alpha1.PowerOff), func(c *Case) { c.Others = []string{"n2"} }), step: v1alpha1.FenceWaitingForZone, stalled: true},
+		"edited: not sent again":    {in: caseOf(never, called(v1alpha1.RequestUnknown, time.Minute), edited, look(v1alpha1.PowerOn)), step: v1alpha1.FenceWaitingForProof, says: "repeat is Never"},
 		"cut off: not at once":      {in: caseOf(idempotent, called(v1alpha1.RequestUnknown, time.Second), look(v1alpha1.PowerOn)), step: v1alpha1.FenceWaitingForProof, says: "not known"},
 		"refused: sent again":       {in: caseOf(never, called(v1alpha1.RequestRefused, time.Minute), look(v1alpha1.PowerOn)), step: v1alpha1.FenceCalling, do: DoCall},
 		"not sent: sent again":      {in: caseOf(never, called(v1alpha1.RequestNotSent, time.Minute), look(v1alpha1.PowerUnknown)), step: v1alpha1.FenceCalling, do: DoCall},

@@ -120,7 +120,7 @@ func (s *step) byCall(fence means) {
 	case s.Look.State == v1alpha1.PowerOff && s.current(fence):
 		s.prove("its fence: " + s.Look.Message)
 	case s.mayCall(fence):
-		s.call()
+		s.call(fence)
 	default:
 		s.waitForProof(fence)
 	}
@@ -128,7 +128,13 @@ func (s *step) byCall(fence means) {
 
 // current reports whether what is observed was read after the node had fallen silent.
 func (s *step) current(fence means) bool {
-	return !fence.repeats || s.status.RequestResult == v1alpha1.RequestAccepted
+	return !fence.repeats || s.status.RequestResult == v1alpha1.RequestAccepted && !s.unasked(fence)
+}
+
+// unasked reports whether the machine was not asked to go off: nothing was sent, or by another version of the policy, which may have meant another machine. A
+// request that must not be sent twice counts for all versions.
+func (s *step) unasked(fence means) bool {
+	return s.status.RequestTime == nil || fence.repeats && s.status.RequestPolicy != s.Policy.version()
 }
 
 // lookDue: whatever wakes the fence, the machine is not asked again at once, and once the bound has passed only now and then. A time in
@@ -148,7 +154,7 @@ func (s *step) lookDue(fence means) bool {
 // late says that the bound of the proof has passed.
 func (s *step) late(fence means) string {
 	within := max(time.Minute, fence.within)
-	if !s.passed(s.status.RequestTime, within) {
+	if s.unasked(fence) || !s.passed(s.status.RequestTime, within) {
 		return ""
 	}
 	return fmt.Sprintf("the machine was not proven off within %s (provenWithin)", within)
@@ -156,7 +162,7 @@ func (s *step) late(fence means) string {
 
 // mayCall reports whether the request may be sent, first or again.
 func (s *step) mayCall(fence means) bool {
-	if s.status.RequestTime == nil {
+	if s.unasked(fence) {
 		return len(s.Others) < s.Policy.mostPerZone()
 	}
 	if s.late(fence) != "" {
@@ -174,12 +180,13 @@ func (s *step) mayCall(fence means) bool {
 }
 
 // call writes down that the request is sent, before it is: what has no answer after that is unknown.
-func (s *step) call() {
+func (s *step) call(fence means) {
 	s.enter(v1alpha1.FenceCalling)
 	now := stamp(s.Now)
-	if s.status.RequestTime == nil {
+	if s.unasked(fence) {
 		s.status.RequestTime = now
 	}
+	s.status.RequestPolicy = s.Policy.version()
 	s.status.LastRequestTime, s.status.RequestResult, s.status.RequestMessage = now, v1alpha1.RequestUnknown, ""
 	s.status.Requests++
 	s.work("the machine is being asked to go off")
@@ -188,7 +195,7 @@ func (s *step) call() {
 
 // waitForProof says what is waited for, and what became of the request.
 func (s *step) waitForProof(fence means) {
-	if s.status.RequestTime == nil && len(s.Others) >= s.Policy.mostPerZone() {
+	if s.unasked(fence) && len(s.Others) >= s.Policy.mostPerZone() {
 		crowd := append([]string{s.Fence.Spec.NodeName}, s.Others...)
 		s.stall(v1alpha1.FenceWaitingForZone, crowded(s.status.Zone, crowd, s.Policy.mostPerZone()), lookLate)
 		return
