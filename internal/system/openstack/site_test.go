@@ -35,6 +35,8 @@ type site interface {
 	give(t *testing.T, short, name string, hosts ...string) string
 	// holders are the hosts whose agents have one, with the state of a router with HA as HOST(active).
 	holders(t *testing.T, short, id string) []string
+	power
+
 	// enabled reports whether the agent of a host is, and its description.
 	enabled(t *testing.T, short, host string) (up bool, description string)
 }
@@ -174,17 +176,6 @@ func (s *realSite) post(t *testing.T, path string, body, answer any) {
 // remove deletes what a test has made, also when its context has ended.
 func (s *realSite) remove(path string) {
 	_, _ = s.client.Delete(context.Background(), s.client.ServiceURL(path), nil)
-}
-
-func (s *realSite) open(t *testing.T, host string) {
-	t.Helper()
-	var found struct{ Services []struct{ ID string } }
-	if _, err := s.client.Get(t.Context(), s.client.ServiceURL("os-services")+"?binary=nova-compute&host="+host, &found, nil); err != nil || len(found.Services) != 1 {
-		t.Fatalf("services of %s: %+v, %v", host, found, err)
-	}
-	if _, err := s.client.Put(t.Context(), s.client.ServiceURL("os-services", found.Services[0].ID), map[string]any{"status": "enabled"}, nil, &gophercloud.RequestOpts{OkCodes: []int{200}}); err != nil {
-		t.Fatal(err)
-	}
 }
 
 func (s *realSite) boot(t *testing.T, name, host, state string) string {
