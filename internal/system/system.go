@@ -165,6 +165,8 @@ type Kind struct {
 	// since they presume that the node is off.
 	Steps   map[string]string
 	ForLost []string
+	// Same says whether two specs of policies mean one system, so that what was begun by the one can be taken back by the other; nil: they always do.
+	Same func(before, after *v1alpha1.System) bool
 	// Extend adds what the spec itself declares; nil: it declares nothing.
 	Extend func(declaration *eviction.Declaration, spec *v1alpha1.System)
 	// Roles holds the built-in roles, one v1alpha1.Role in each *.yaml in its root.

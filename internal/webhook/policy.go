@@ -25,7 +25,7 @@ func (h *policyHandler) Handle(ctx context.Context, request admission.Request) a
 	if err := json.Unmarshal(request.Object.Raw, &policy); err != nil {
 		return refuseBad(fmt.Errorf("reading the policy: %w", err))
 	}
-	if problems := h.problems(request.Namespace, &policy); len(problems) > 0 {
+	if problems := append(h.problems(request.Namespace, &policy), h.leaves(request.OldObject.Raw, &policy)...); len(problems) > 0 {
 		kind := v1alpha1.GroupVersion.WithKind("EvictionPolicy").GroupKind()
 		status := apierrors.NewInvalid(kind, request.Name, problems).Status()
 		response := admission.Denied("")
@@ -98,6 +98,23 @@ func asksAnew(before []byte, policy *v1alpha1.EvictionPolicy, does func(*v1alpha
 	is, was := policy.Spec, old.Spec
 	was.Suspend = was.Suspend || is.Suspend // whoever may write the policy may stop it; to let it go on takes the right
 	return !equality.Semantic.DeepEqual(is, was)
+}
+
+// leaves refuses that a policy is for another system while something is begun in the one that it was for: that would be taken back in the other, where nothing of it
+// is. Before is empty where there was no policy.
+func (h *policyHandler) leaves(before []byte, policy *v1alpha1.EvictionPolicy) field.ErrorList {
+	var old v1alpha1.EvictionPolicy
+	if len(before) == 0 || json.Unmarshal(before, &old) != nil || len(old.Status.Preparations) == 0 {
+		return nil
+	}
+	kind, ok := h.Kind(&old.Spec.System)
+	if !ok || kind.Same == nil || kind.Same(&old.Spec.System, &policy.Spec.System) {
+		return nil
+	}
+	begun := &old.Status.Preparations[0]
+	why := fmt.Sprintf("%s of %s was begun in the system that the policy is for until now, and could not be taken back in another: end what it was begun for "+
+		"(a drain, a maintenance), and wait until status.preparations is empty", begun.Name, begun.ID)
+	return field.ErrorList{field.Forbidden(field.NewPath("spec", "system", kind.Name), why)}
 }
 
 // mostSpec bounds what a policy takes in each replica's memory, in bytes of its spec as JSON. Nothing of a spec can be left out there,

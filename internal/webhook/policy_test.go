@@ -10,6 +10,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"usher.sh/usher/api/v1alpha1"
+	"usher.sh/usher/internal/system"
+	"usher.sh/usher/internal/system/openstack"
 )
 
 // TestPolicyWarnings: policy db of the namespace shop asks http://db:1.
@@ -97,6 +99,37 @@ func TestPolicyThatIsTooLarge(t *testing.T) {
 		got := newWorld(t).written(policy.Name, raw)
 		if got.Allowed == refused || refused && !strings.Contains(got.Result.Message, "spec: Too long: may not be more than 65536 bytes") {
 			t.Errorf("%d bytes: %+v", size, got)
+		}
+	}
+}
+
+// A policy keeps to its region while something is begun there: in another it could not be taken back.
+func TestPolicyThatMovesToAnotherRegion(t *testing.T) {
+	h := &policyHandler{Options{Kind: func(spec *v1alpha1.System) (system.Kind, bool) {
+		return system.Of([]system.Kind{openstack.Kind()}, spec)
+	}}}
+	before := v1alpha1.EvictionPolicy{Spec: v1alpha1.EvictionPolicySpec{System: v1alpha1.System{OpenStack: &v1alpha1.OpenStack{Region: "North"}}}}
+	for name, c := range map[string]struct {
+		begun   []v1alpha1.PreparationStatus
+		change  func(*v1alpha1.System)
+		refused bool
+	}{
+		"another region":      {[]v1alpha1.PreparationStatus{{Name: "MoveServers", MemberRef: v1alpha1.MemberRef{ID: "compute-1"}}}, func(s *v1alpha1.System) { s.OpenStack.Region = "South" }, true},
+		"another cloud":       {[]v1alpha1.PreparationStatus{{Name: "MoveServers"}}, func(s *v1alpha1.System) { s.OpenStack.Cloud = "other" }, true},
+		"another kind":        {[]v1alpha1.PreparationStatus{{Name: "MoveServers"}}, func(s *v1alpha1.System) { *s = v1alpha1.System{HTTP: &v1alpha1.HTTP{}} }, true},
+		"nothing is begun":    {nil, func(s *v1alpha1.System) { s.OpenStack.Region = "South" }, false},
+		"a Secret is renewed": {[]v1alpha1.PreparationStatus{{Name: "MoveServers"}}, func(s *v1alpha1.System) { s.OpenStack.Clouds.Name, s.OpenStack.MigrationsAtOnce = "new", 3 }, false},
+	} {
+		old, after := before.DeepCopy(), before.DeepCopy()
+		old.Status.Preparations = c.begun
+		c.change(&after.Spec.System)
+		raw, err := json.Marshal(old)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := h.leaves(raw, after)
+		if (len(got) > 0) != c.refused || c.refused && got[0].Field != "spec.system.openstack" {
+			t.Errorf("%s: %v", name, got)
 		}
 	}
 }

@@ -34,6 +34,7 @@ func Kind() system.Kind {
 		Name:     Name,
 		Declared: func(spec *v1alpha1.System) bool { return spec.OpenStack != nil },
 		Hosts:    true,
+		Same:     same,
 		Schema:   Schema,
 		Steps: map[string]string{
 			MoveServers: "disables the nova-compute service of a host and has its servers moved to other hosts, by their states, as many at once as the policy says; " +
@@ -79,4 +80,9 @@ func references(spec *v1alpha1.System) system.References {
 		refers.Secrets = append(refers.Secrets, *ca)
 	}
 	return refers
+}
+
+// same goes by what names a region. Another Secret may be the same one with another password.
+func same(before, after *v1alpha1.System) bool {
+	return after.OpenStack != nil && before.OpenStack.Cloud == after.OpenStack.Cloud && before.OpenStack.Region == after.OpenStack.Region
 }
