@@ -84,7 +84,7 @@ func TestNova8ADeadHostIsEvacuatedAndGivenBack(t *testing.T) {
 				t.Errorf("%s is %s on %s, and was %s", id, state, host, want)
 			}
 		}
-		if enabled, forced, reason := s.service(t, "compute-1"); enabled || !forced || !strings.HasPrefix(reason, "Usher (namespace cloud): its node is proven off") {
+		if enabled, forced, reason := s.service(t, "compute-1"); enabled || !forced || !strings.HasPrefix(reason, "Usher (policy cloud/usher): its node is proven off") {
 			t.Errorf("enabled %t, marked as down %t: %s", enabled, forced, reason)
 		}
 		if undone, err := b.system.Undo(t.Context(), b.evacuation()); err == nil || !strings.Contains(err.Error(), "has to start and to clean up") {
