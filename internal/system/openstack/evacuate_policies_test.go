@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"usher.sh/usher/api/v1alpha1"
@@ -182,4 +183,37 @@ func TestAHostThatIsEmptiedForOnePolicyDiesForAnother(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A host that is emptied dies, and what was begun is taken back while it is marked as down: whichever has looked first, it counts as Usher's own and is given back.
+func TestAHostDiesWhileItIsGivenBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLoss(t, "stopped")
+		l.cloud.ChangeHost("compute-1", func(h *openstacksim.Host) { h.Up = true })
+		before := func(*http.Request) {}
+		policy := l.of(system.Access{Namespace: "cloud", Name: "usher"}, func(r *http.Request) { before(r) })
+		defer policy.system.Close()
+		emptying := policy.bench
+		if err := emptying.prepare("compute-1"); err != nil {
+			t.Fatal(err)
+		}
+		l.cloud.Die("compute-1")
+		marked := make(chan error, 1)
+		before = func(r *http.Request) {
+			if r.Method == http.MethodPut {
+				before = func(*http.Request) {}
+				go func() { marked <- policy.evacuate() }()
+				synctest.Wait()
+			}
+		}
+		if _, err := emptying.undo("compute-1"); err != nil {
+			t.Fatal(err)
+		}
+		if err := <-marked; err != nil {
+			t.Fatal(err)
+		}
+		if h := l.cloud.Host("compute-1"); !h.Forced || h.Enabled || !strings.HasPrefix(h.Reason, "Usher (policy cloud/usher)") {
+			t.Errorf("%+v", h)
+		}
+	})
 }

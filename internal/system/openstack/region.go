@@ -14,6 +14,7 @@ import (
 	"usher.sh/usher/internal/system"
 	"usher.sh/usher/internal/system/openstack/compute"
 	"usher.sh/usher/internal/system/openstack/network"
+	"usher.sh/usher/internal/text"
 )
 
 // parallel is how many hosts or agents are asked about at the same time.
@@ -47,7 +48,8 @@ type region struct {
 	mu    sync.Mutex
 	asked map[string]compute.Ask // by server
 	pairs map[network.Pair]network.Ask
-	seen  map[string]listing // by agent
+	seen  map[string]listing       // by agent
+	turns map[string]chan struct{} // by kind of agent and host
 }
 
 // Open makes a System that asks Nova and Neutron over HTTP.
@@ -78,6 +80,7 @@ func openAt(spec *v1alpha1.System, access system.Access, now func() time.Time) (
 	return &region{
 		session: s, owner: ownerOf(access), modes: own.Servers, atOnce: max(1, int(own.MigrationsAtOnce)), now: now,
 		asked: map[string]compute.Ask{}, pairs: map[network.Pair]network.Ask{}, seen: map[string]listing{},
+		turns: map[string]chan struct{}{},
 	}, nil
 }
 
@@ -93,6 +96,25 @@ func ownerOf(access system.Access) string {
 	hash := fnv.New32a()
 	_, _ = hash.Write([]byte(owner))
 	return fmt.Sprintf("%s-%08x", owner[:mostOwner-9], hash.Sum32())
+}
+
+// turn waits until no other call changes the same, or until ctx ends. Steps and what takes them back look at a host first: of two that do so before either has
+// changed it, the second would write what it knows over what the first has written.
+func (r *region) turn(ctx context.Context, host string, kind network.Kind) (end func(), err error) {
+	of := kind.Agent + " " + host
+	r.mu.Lock()
+	turn, known := r.turns[of]
+	if !known {
+		turn = make(chan struct{}, 1)
+		r.turns[of] = turn
+	}
+	r.mu.Unlock()
+	select {
+	case turn <- struct{}{}:
+		return func() { <-turn }, nil
+	case <-ctx.Done():
+		return nil, fmt.Errorf("waiting for another call about host %s to end: %w", text.Name(host), ctx.Err())
+	}
 }
 
 // Close implements system.System.

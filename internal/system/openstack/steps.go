@@ -30,6 +30,11 @@ func (r *region) isUshers(reason string) bool {
 // there: so what they begin is known to be the step's own, even where their answers are lost.
 func (r *region) Prepare(ctx context.Context, step eviction.Preparation) (job eviction.Job, err error) {
 	kind, ofAgent := agentSteps[step.Name]
+	end, err := r.turn(ctx, step.Member.ID, kind)
+	if err != nil {
+		return job, err
+	}
+	defer end()
 	switch {
 	case step.Name == MoveServers:
 		job, err = r.moveServers(ctx, step)
@@ -162,6 +167,11 @@ func (r *region) forget(call compute.Call) {
 // Undo implements system.System.
 func (r *region) Undo(ctx context.Context, step eviction.Preparation) (undone eviction.Undone, err error) {
 	kind, ofAgent := agentSteps[step.Name]
+	end, err := r.turn(ctx, step.Member.ID, kind)
+	if err != nil {
+		return undone, err
+	}
+	defer end()
 	switch {
 	case step.Name == MoveServers:
 		undone, err = r.stayOpen(ctx, step)
