@@ -46,10 +46,34 @@ func (d *database) lose(t *testing.T) {
 	if err := d.lab.Client().CoreV1().Nodes().Delete(t.Context(), node.Name, metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
+	d.managersLeave(t, node.Name)
 	for _, p := range lost {
 		d.request(t, p)
 	}
 	d.areReplaced(t, lost)
+}
+
+// managersLeave deletes the pods of managers on a node that is gone, as the control plane does after a while, and waits for others: till then the Service of the
+// webhook leads there, and no request is taken.
+func (d *database) managersLeave(t *testing.T, node string) {
+	t.Helper()
+	managers := d.lab.Client().CoreV1().Pods(managerNamespace)
+	err := managers.DeleteCollection(t.Context(), metav1.DeleteOptions{GracePeriodSeconds: new(int64(0))}, metav1.ListOptions{FieldSelector: "spec.nodeName=" + node})
+	if err != nil {
+		t.Fatal(err)
+	}
+	waitUntil(t, d.lab.Pods(managerNamespace), "managers on nodes that are there", func(all []*corev1.Pod) bool {
+		ready := 0
+		for _, p := range all {
+			if p.Spec.NodeName == node {
+				return false
+			}
+			if slices.ContainsFunc(p.Status.Conditions, func(c corev1.PodCondition) bool { return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue }) {
+				ready++
+			}
+		}
+		return ready == 2
+	})
 }
 
 // drain has kubectl drain a node, and returns the members that were on it.
