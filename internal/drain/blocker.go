@@ -61,6 +61,11 @@ const (
 	ReplacementPending Reason = "ReplacementPending"
 	RolloutUnderway    Reason = "RolloutUnderway"
 	NotReplaced        Reason = "NotReplaced"
+
+	// Warnings. UnreplicatedPod, OrphanedDaemon and LocalStorage are such once they are accepted.
+	WillBeLost Reason = "WillBeLost" // as things stand, it will not have left when its node goes
+	NotInTime  Reason = "NotInTime"  // … by the deadline, after which its node stays
+	GraceCut   Reason = "GraceCut"   // it gets less time to end than it asks for
 )
 
 // Blocker is one thing that keeps a pod on its node, or a drain from being done.

@@ -148,7 +148,12 @@ func (d *decider) pastBudget(s *PodStatus) bool {
 // protects availability is passed over, and only if the operator said so; objections,
 // admission and missing rights stand. A webhook that has refused the last eviction, with whatever code, may not be asked about a deletion.
 func (d *decider) passable(s *PodStatus) bool {
-	if d.req.AtDeadline != AtDeadlineDelete || d.req.Deadline.IsZero() || !d.mayRemove(s.Pod) {
+	return d.req.AtDeadline == AtDeadlineDelete && d.mayPass(s)
+}
+
+// mayPass reports whether all that holds a pod may be passed over, if the operator says so.
+func (d *decider) mayPass(s *PodStatus) bool {
+	if d.req.Deadline.IsZero() || !d.mayRemove(s.Pod) {
 		return false
 	}
 	if t := d.led.tries[tryKey{Evict, s.Pod.UID}]; t != nil && (t.answer.Admission || t.answer.Code == answers.Denied) {

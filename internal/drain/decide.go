@@ -117,6 +117,7 @@ func (d *decider) goOn() {
 	for i := range nodes {
 		d.drainNode(&nodes[i])
 	}
+	d.warn()
 	d.noteOrders(nodes)
 	d.noteOutOfService(nodes)
 	d.recover()

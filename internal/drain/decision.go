@@ -90,6 +90,8 @@ type Decision struct {
 
 	Successors map[types.UID]types.UID // of pods that left: what has taken their place, themselves where that is not known
 
+	Warnings []Warning // by pod, in the order of Pods; only in drains of maintenances
+
 	Surplus map[types.UID]Surplus // workloads with more ready pods than they are to have
 }
 

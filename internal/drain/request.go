@@ -61,6 +61,7 @@ type Request struct {
 	Started    time.Time
 	Deadline   time.Time // zero: none
 	AtDeadline DeadlineMode
+	NodeGoes   bool // the node goes at the deadline, whatever is left on it
 
 	// Persistent: where only what cannot clear by itself is left, the drain goes on and waits for somebody to clear it.
 	Persistent        bool

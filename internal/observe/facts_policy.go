@@ -14,6 +14,11 @@ func PolicyFacts(policy *v1alpha1.EvictionPolicy) *snapshot.Policy {
 	if policy.Spec.Audited() {
 		return facts
 	}
+	for i := range policy.Status.Preparations {
+		if step := &policy.Status.Preparations[i]; step.For != v1alpha1.ForLost && step.State == v1alpha1.PreparationBegun {
+			facts.Prepares = append(facts.Prepares, step.PodUID)
+		}
+	}
 	circle := snapshot.RoleCircle(&policy.Spec) != nil
 	for i := range policy.Spec.Members {
 		declared := &policy.Spec.Members[i]

@@ -19,6 +19,7 @@ type Policy struct {
 	UID             types.UID
 	ResourceVersion string
 	Members         []PolicyMember // empty where it is in mode Audit
+	Prepares        []types.UID    // pods for whose members steps are under way
 	LoadUnread      bool           // an entry whose pods stay has a selector that cannot be used: which pods these are is not known
 }
 
@@ -101,6 +102,16 @@ func (c *Cluster) MembershipOf(p *Pod) (Membership, bool) {
 		}
 	}
 	return found, found.Entry != nil
+}
+
+// Preparing reports whether a step is under way for the pod's member.
+func (c *Cluster) Preparing(p *Pod) bool {
+	for _, policy := range c.policies[p.Namespace] {
+		if slices.Contains(policy.Prepares, p.UID) {
+			return true
+		}
+	}
+	return false
 }
 
 // Loads reports whether the pod stays by a policy that may govern it, and what it carries leaves. Where several entries select it, one of them is
