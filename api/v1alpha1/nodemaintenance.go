@@ -378,6 +378,38 @@ type MaintainedNode struct {
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=5
 	Blockers []MaintenanceBlocker `json:"blockers,omitempty"`
+	// Warnings are what its drain costs, and what it will not have done by the deadline, as things stand. They keep nothing.
+	// +optional
+	// +listType=map
+	// +listMapKey=reason
+	// +kubebuilder:validation:MaxItems=8
+	Warnings []MaintenanceWarning `json:"warnings,omitempty"`
+}
+
+// MaintenanceWarning is one thing to know of pods on a node.
+type MaintenanceWarning struct {
+	// Reason is CamelCase, for machines: UnreplicatedPod, OrphanedDaemonSetPod and LocalStorage are lost with their pods, and are named also once these
+	// are gone; WillBeLost (NotInTime, where the node stays) will not have left by the deadline; GraceCut gets less time to end than it asks for.
+	Reason string `json:"reason"`
+	// Count is of how many pods it is so.
+	Count int32 `json:"count"`
+	// Pods are the first of them: at most 10.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=10
+	Pods []WarnedPod `json:"pods,omitempty"`
+}
+
+// WarnedPod is a pod that a warning is about.
+type WarnedPod struct {
+	// Name is NAMESPACE/NAME.
+	Name string `json:"name"`
+	// Message says what is so, and what is waited for.
+	// +optional
+	Message string `json:"message,omitempty"`
+	// Remedy says what a person can do about it.
+	// +optional
+	Remedy string `json:"remedy,omitempty"`
 }
 
 // MaintenanceBlocker is one thing that keeps a pod on its node, or a node in its step.

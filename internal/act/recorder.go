@@ -62,12 +62,35 @@ func (r *Recorder) record(ctx context.Context, a drain.Action, answer answers.An
 	}
 	event := r.event(a, what)
 	r.writes.Go(func() {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), eventPatience)
-		defer cancel()
-		if r.createEvent(ctx, event).Code == answers.Forbidden {
-			r.barred.Store(true)
+		r.make(context.WithoutCancel(ctx), event)
+	})
+}
+
+// Warn begins to make an event of each warning, about its pod: its owners see no more of a drain. One follows the other, so that no eviction waits for them.
+func (r *Recorder) Warn(ctx context.Context, warnings []drain.Warning) {
+	if r.DryRun || r.barred.Load() {
+		return
+	}
+	r.writes.Go(func() {
+		for i := range warnings {
+			w := &warnings[i]
+			about := corev1.ObjectReference{APIVersion: "v1", Kind: "Pod", Namespace: w.Pod.Namespace, Name: w.Pod.Name, UID: w.UID}
+			event := r.eventAbout(about, nodeEvent{corev1.EventTypeWarning, string(w.Reason), "Drain", w.Message})
+			if !r.make(context.WithoutCancel(ctx), event) {
+				return
+			}
 		}
 	})
+}
+
+// make makes an event, and reports whether others may be made.
+func (r *Recorder) make(ctx context.Context, event *eventsv1.Event) bool {
+	ctx, cancel := context.WithTimeout(ctx, eventPatience)
+	defer cancel()
+	if r.createEvent(ctx, event).Code == answers.Forbidden {
+		r.barred.Store(true)
+	}
+	return !r.barred.Load()
 }
 
 // first reports whether this is not what the last event of a node, or a pod, says. A mark is written again
@@ -89,7 +112,11 @@ func (r *Recorder) first(about types.UID, reason string) bool {
 func (r *Recorder) Wait() { r.writes.Wait() }
 
 func (r *Recorder) event(a drain.Action, n nodeEvent) *eventsv1.Event {
-	at, about := r.Now(), regarding(a)
+	return r.eventAbout(regarding(a), n)
+}
+
+func (r *Recorder) eventAbout(about corev1.ObjectReference, n nodeEvent) *eventsv1.Event {
+	at := r.Now()
 	return &eventsv1.Event{
 		ObjectMeta:          metav1.ObjectMeta{Namespace: cmp.Or(about.Namespace, metav1.NamespaceDefault), Name: eventName(about.Name)},
 		EventTime:           metav1.NewMicroTime(at),

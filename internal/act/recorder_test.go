@@ -179,3 +179,34 @@ func TestEventOfAHoldThatEnds(t *testing.T) {
 		t.Error(diff)
 	}
 }
+
+// Each warning of a drain is an event about its pod, until events may not be made.
+func TestEventsOfWarnings(t *testing.T) {
+	db := drain.Warning{Reason: drain.WillBeLost, Pod: pod.Key(), UID: pod.UID, Node: "a", Message: "it will be lost with the node"}
+	for name, c := range map[string]struct {
+		answer metav1.Status
+		want   int
+	}{
+		"made":    {ok(), 2},
+		"refused": {metav1.Status{Status: metav1.StatusFailure, Code: http.StatusForbidden, Reason: metav1.StatusReasonForbidden}, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			client, received := server(t, c.answer)
+			r := &Recorder{Writer: &Writer{Client: client}, Now: func() time.Time { return noon }, By: "me@here"}
+			r.Warn(t.Context(), []drain.Warning{db, db})
+			r.Wait()
+			if len(*received) != c.want {
+				t.Fatalf("%d events, want %d", len(*received), c.want)
+			}
+			event := &eventsv1.Event{}
+			if err := json.Unmarshal([]byte((*received)[0].Body), event); err != nil {
+				t.Fatal(err)
+			}
+			about := event.Regarding
+			got := event.Type + " " + event.Reason + " of " + about.Kind + " " + about.Namespace + "/" + about.Name + " " + string(about.UID) + ": " + event.Note
+			if want := "Warning WillBeLost of Pod " + pod.Namespace + "/" + pod.Name + " " + string(pod.UID) + ": it will be lost with the node"; got != want {
+				t.Errorf("%s, want %s", got, want)
+			}
+		})
+	}
+}

@@ -25,15 +25,7 @@ func maintained(ctx context.Context, flags *genericclioptions.ConfigFlags, nodes
 	if len(nodes) == 0 {
 		return nil, nil
 	}
-	config, err := restConfig(flags)
-	if err != nil {
-		return nil, err
-	}
-	objects, err := dynamic.NewForConfig(config)
-	if err != nil {
-		return nil, fmt.Errorf("making a client for %s: %w", config.Host, err)
-	}
-	all, err := observe.Maintenances{Client: objects}.List(ctx)
+	all, err := maintenances(ctx, flags)
 	switch {
 	case apierrors.IsNotFound(err):
 		return nil, nil
@@ -47,6 +39,19 @@ func maintained(ctx context.Context, flags *genericclioptions.ConfigFlags, nodes
 		}
 	}
 	return found, nil
+}
+
+// maintenances lists them.
+func maintenances(ctx context.Context, flags *genericclioptions.ConfigFlags) ([]v1alpha1.NodeMaintenance, error) {
+	config, err := restConfig(flags)
+	if err != nil {
+		return nil, err
+	}
+	objects, err := dynamic.NewForConfig(config)
+	if err != nil {
+		return nil, fmt.Errorf("making a client for %s: %w", config.Host, err)
+	}
+	return observe.Maintenances{Client: objects}.List(ctx)
 }
 
 // maintainersOf names the maintenances that have a node in work.

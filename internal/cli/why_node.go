@@ -48,6 +48,7 @@ func (o *whyOptions) whyNodes(ctx context.Context) error {
 			page.Policy = observe.WhatPoliciesSay(ctx, c, lost.Node.Name)
 		}
 		o.addMembers(ctx, c, &page)
+		o.addWarnings(ctx, &page)
 		if err := newVoice(o.IOStreams, o.output, o.commands).page(nil, page.Lines); err != nil {
 			return err
 		}
@@ -67,6 +68,21 @@ func (o *whyOptions) addMembers(ctx context.Context, c client.Client, page *show
 	}
 	page.Steps, page.Done = o.lostSteps(members.Policies, func(ref *v1alpha1.MemberRef) bool { return ref.Node == page.Name })
 	page.Orders = members.Orders
+}
+
+// addWarnings adds what the maintenances that have a node say of its pods. Without the right to read them it adds nothing.
+func (o *whyOptions) addWarnings(ctx context.Context, page *show.LostNode) {
+	all, err := maintenances(ctx, o.config)
+	if err != nil {
+		return
+	}
+	for i := range all {
+		for _, e := range all[i].Status.Nodes {
+			if e.Name == page.Name && len(e.Warnings) > 0 {
+				page.Warnings = append(page.Warnings, show.NodeWarnings{Maintenance: all[i].Name, Warnings: e.Warnings})
+			}
+		}
+	}
 }
 
 // lostSteps are what is done for the members of lost nodes that are meant, of which the second says that nothing is left to do.

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"time"
 
+	"k8s.io/apimachinery/pkg/types"
+
 	"usher.sh/usher/internal/answers"
 	"usher.sh/usher/internal/snapshot"
 )
@@ -12,7 +14,9 @@ import (
 // Warning is what a drain costs, or will not have done by its deadline, as things stand. It keeps no pod.
 type Warning struct {
 	Reason  Reason
+	Cause   Reason // that of the blocker that keeps the pod; "" where none does
 	Pod     snapshot.Key
+	UID     types.UID // the pod's
 	Node    string
 	Message string
 	Remedy  string
@@ -47,7 +51,7 @@ func (d *decider) warningsOf(s *PodStatus) []Warning {
 }
 
 func warning(p *snapshot.Pod, reason Reason, message, remedy string) Warning {
-	return Warning{Reason: reason, Pod: p.Key(), Node: p.Node, Message: message, Remedy: remedy}
+	return Warning{Reason: reason, Pod: p.Key(), UID: p.UID, Node: p.Node, Message: message, Remedy: remedy}
 }
 
 // lostWith returns what is lost with a pod that leaves, as the operator has accepted it: the filters would object to it otherwise.
@@ -153,7 +157,9 @@ func (d *decider) systemLasts(p *snapshot.Pod) bool {
 }
 
 // outlasts reports whether the grace of a terminating pod ends after the deadline.
-func (d *decider) outlasts(p *snapshot.Pod) bool { return p.Terminating() && p.Deletion.After(d.req.Deadline) }
+func (d *decider) outlasts(p *snapshot.Pod) bool {
+	return p.Terminating() && p.Deletion.After(d.req.Deadline)
+}
 
 // shortens reports whether the drain shortens the grace of a terminating pod once the time has come, as far as it was not refused.
 func (d *decider) shortens(p *snapshot.Pod) bool {
@@ -161,21 +167,41 @@ func (d *decider) shortens(p *snapshot.Pod) bool {
 	return d.mayRemove(p) && (t == nil || t.done.IsZero() || t.answer.Code == answers.Accepted)
 }
 
-// notInTime is said of a pod that something keeps past the deadline.
+// notInTime is said of a pod that a blocker keeps past the deadline.
 func (d *decider) notInTime(s *PodStatus, b *Blocker) Warning {
+	w := d.req.late(b)
+	w.UID = s.Pod.UID
+	if d.req.AtDeadline != AtDeadlineDelete && d.mayPass(s) {
+		w.Remedy = "--at-deadline=delete to have it deleted past that at the deadline; or " + w.Remedy
+	}
+	if e := d.Cluster.EvictionOf(s.Pod); b.Reason == SystemDecides && e != nil && !e.Expected.IsZero() {
+		w.Message += "; its responder expects that to take until " + e.Expected.UTC().Format("15:04:05")
+	}
+	return w
+}
+
+// late says of a blocker that it keeps its pod past the deadline.
+func (r *Request) late(b *Blocker) Warning {
 	reason, when := NotInTime, "it will not have left by the deadline"
-	if d.req.NodeGoes {
+	if r.NodeGoes {
 		reason, when = WillBeLost, "it will be lost with the node"
 	}
-	remedy := b.Remedy
-	if d.req.AtDeadline != AtDeadlineDelete && d.mayPass(s) {
-		remedy = "--at-deadline=delete to have it deleted past that at the deadline; or " + remedy
+	return Warning{Reason: reason, Cause: b.Reason, Pod: b.Pod, Node: b.Node, Message: fmt.Sprintf("%s, as things stand: %s", when, b.Message), Remedy: b.Remedy}
+}
+
+// WarningsOf returns what follows from objections to a drain, which keep it from being begun: each pod is said once.
+func WarningsOf(objections []Blocker, req Request) []Warning {
+	if req.Deadline.IsZero() {
+		return nil
 	}
-	message := b.Message
-	if e := d.Cluster.EvictionOf(s.Pod); b.Reason == SystemDecides && e != nil && !e.Expected.IsZero() {
-		message += "; its responder expects that to take until " + e.Expected.Format("15:04:05")
+	var found []Warning
+	for i := range objections {
+		b := &objections[i]
+		if !slices.ContainsFunc(found, func(w Warning) bool { return w.Pod == b.Pod }) {
+			found = append(found, req.late(b))
+		}
 	}
-	return warning(s.Pod, reason, fmt.Sprintf("%s, as things stand: %s", when, message), remedy)
+	return found
 }
 
 // cutGrace says that a pod gets less time to end than it asks for, which it may or may not need; false where it gets all of it.

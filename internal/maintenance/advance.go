@@ -72,6 +72,7 @@ func (d *decider) suspended(e *v1alpha1.MaintainedNode) {
 		e.Blocked = true
 	default:
 		block(e)
+		warn(e, nil, "")
 		e.PodCount = 0
 	}
 }
@@ -116,6 +117,7 @@ func (d *decider) same(e *v1alpha1.MaintainedNode) bool {
 // a record or a drain. It says why that has failed.
 func (d *decider) holdsBack(w *work, e *v1alpha1.MaintainedNode) bool {
 	e.Blocked, e.Blockers = false, nil
+	warn(e, nil, "")
 	others := slices.ContainsFunc(d.works, func(o *work) bool { return o != w && o.wants(e.Name) })
 	n, run := d.nodes[e.Name], d.Drains[e.Name]
 	if others || n == nil || !Owned(n.Node) && run == nil {
@@ -188,13 +190,18 @@ func (d *decider) follow(w *work, e *v1alpha1.MaintainedNode, from int) bool {
 func (d *decider) drained(w *work, e *v1alpha1.MaintainedNode) bool {
 	run := d.Drains[e.Name]
 	switch {
-	case run == nil, run.Stopped && run.Failure == "":
+	case run == nil:
 		e.Blocked, e.Blockers = false, nil
+	case run.Stopped && run.Failure == "":
+		e.Blocked, e.Blockers = false, nil
+		warn(e, nil, w.m.Name)
 	case run.Failure != "":
 		e.Blocked, e.Blockers = true, []v1alpha1.MaintenanceBlocker{failed(run)}
 	case run.Outcome == drain.Drained:
+		warn(e, nil, w.m.Name)
 		return true
 	default:
+		warn(e, run.Warnings, w.m.Name)
 		e.PodCount, e.Blockers = int32(run.PodCount), blockersOf(run.Blockers, w.m.Name) //nolint:gosec // a node has no two billion pods
 		e.Blocked = run.over() || !run.Begun && len(run.Blockers) > 0 || len(run.Blockers) > 0 && allDead(run)
 		if run.over() {

@@ -72,6 +72,7 @@ type Drain struct {
 	Stopped  bool          // it was ended by an order, with what it had asked for withdrawn
 	PodCount int           // that have to leave yet
 	Blockers []drain.Blocker
+	Warnings []drain.Warning
 	Failure  string // why it could not be run, or ended; it is tried again
 }
 

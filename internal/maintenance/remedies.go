@@ -50,6 +50,7 @@ func flagsOf(maintenance string) map[string]string {
 		"--ignore-daemonsets":    set("daemonSetPods", "Ignore"),
 		"--surge=never":          set("surge", "Never"),
 		"--surge=auto":           set("surge", "Auto"),
+		"--at-deadline=delete":   fmt.Sprintf(`kubectl patch nodemaintenance %s --type=merge -p '{"spec":{"atDeadline":"DeletePods"}}'`, maintenance),
 	}
 }
 

@@ -21,6 +21,9 @@ const (
 	// mostTexts is how much its blockers have before an entry has only the first one, in brief; leastTexts is kept free for them. Where there is no
 	// room for that either an entry has none.
 	mostTexts, leastTexts, briefly = 256 << 10, 64 << 10, 96
+	// mostWarnings is how much its warnings have before an entry has only their reasons and counts, and mostWarning how much each of their texts. Where there is
+	// no room for that either an entry has none.
+	mostWarnings, mostWarning = 128 << 10, 320
 	// mostID is how much of a boot id or of a kubelet's version an entry has: kubelets write them.
 	mostID = 128
 )
@@ -86,6 +89,38 @@ func (w *work) bound() {
 		}
 		size += own
 	}
+	w.boundWarnings(room - size)
+}
+
+// boundWarnings cuts the warnings of entries, so that they fit into what room the rest has left.
+func (w *work) boundWarnings(room int) {
+	size := 0
+	for i := range w.status.Nodes {
+		e := &w.status.Nodes[i]
+		own := sizeOfWarnings(e.Warnings)
+		if size+own > min(mostWarnings, room) {
+			for j := range e.Warnings {
+				e.Warnings[j].Pods = nil
+			}
+			own = sizeOfWarnings(e.Warnings)
+		}
+		if size+own > room {
+			e.Warnings, own = nil, 0
+		}
+		size += own
+	}
+}
+
+func sizeOfWarnings(all []v1alpha1.MaintenanceWarning) (size int) {
+	const keys, podKeys = len(`{"reason":"","count":2147483647,"pods":[]},`), len(`{"name":"","message":"","remedy":""},`)
+	for i := range all {
+		size += keys + escaped(all[i].Reason)
+		for j := range all[i].Pods {
+			p := &all[i].Pods[j]
+			size += podKeys + escaped(p.Name) + escaped(p.Message) + escaped(p.Remedy)
+		}
+	}
+	return size
 }
 
 // cut cuts a text so that it has so many bytes at most once it is escaped.

@@ -8,6 +8,7 @@ import (
 
 	"usher.sh/usher/api/v1alpha1"
 	"usher.sh/usher/internal/drain"
+	"usher.sh/usher/internal/notice"
 	"usher.sh/usher/internal/snapshot"
 )
 
@@ -21,6 +22,7 @@ type Terms struct {
 	Surge         v1alpha1.SurgePolicy
 	Deadline      int64 // in Unix seconds; 0: none
 	AtDeadline    v1alpha1.DeadlineAction
+	NodeGoes      bool // by itself, as a notice says
 }
 
 // termsOf merges what several maintenances want of one node: the tightest deadline and the least force.
@@ -33,6 +35,7 @@ func termsOf(all []*v1alpha1.NodeMaintenance) Terms {
 			reasons = append(reasons, m.Spec.Reason)
 		}
 		t.add(&m.Spec, i == 0)
+		t.NodeGoes = t.NodeGoes || m.Spec.DeadlineTime != nil && notice.Leaves(m.Spec.Requester)
 	}
 	t.By = "NodeMaintenance " + strings.Join(names, ", ")
 	t.Why = strings.Join(reasons, "; ")
@@ -80,7 +83,7 @@ func (t Terms) Request(node string, self snapshot.Drainer, now time.Time) drain.
 	request := drain.Request{
 		Self: self, Why: t.Why, Nodes: []string{node}, Started: now, Persistent: true,
 		Force: t.UnmanagedPods == v1alpha1.PodsEvict, DeleteEmptyDir: t.EmptyDirPods == v1alpha1.PodsEvict,
-		DaemonSets: drain.DaemonSetsIgnore, Surge: drain.SurgeAuto, AtDeadline: drain.AtDeadlineStop,
+		NodeGoes: t.NodeGoes, DaemonSets: drain.DaemonSetsIgnore, Surge: drain.SurgeAuto, AtDeadline: drain.AtDeadlineStop,
 	}
 	if t.DaemonSetPods == v1alpha1.DaemonSetsEvict {
 		request.DaemonSets = drain.DaemonSetsEvict

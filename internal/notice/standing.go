@@ -35,6 +35,8 @@ type Standing struct {
 	State        State
 	PodCount     int    // that have to leave yet, while it drains
 	Message      string // why it is planned or blocked
+	// Warnings are what its drain costs, and what that will not have done in time.
+	Warnings []v1alpha1.MaintenanceWarning
 }
 
 // OnlyReported is a notice that has led to an event about its node, and to nothing else.
@@ -76,6 +78,9 @@ func standingOf(m *v1alpha1.NodeMaintenance, n Notice) Standing {
 		s.DeadlineTime = m.Spec.DeadlineTime.Time
 	}
 	at := slices.IndexFunc(m.Status.Nodes, func(e v1alpha1.MaintainedNode) bool { return e.Name == n.Node })
+	if at >= 0 {
+		s.Warnings = m.Status.Nodes[at].Warnings
+	}
 	switch {
 	case m.DeletionTimestamp != nil:
 		s.State = GivingBack

@@ -26,6 +26,8 @@ type LostNode struct {
 	Done  []string
 	// Unread says that steps may stand which could not be read.
 	Unread string
+	// Warnings are what its maintenances say of its pods.
+	Warnings []NodeWarnings
 	// Orders are those in which the members on it leave it.
 	Orders   []snapshot.RoleOrder
 	Now      time.Time
@@ -50,6 +52,9 @@ func (n LostNode) Lines(width int, paint Paint) []string {
 		lines = append(lines, indented(n.Commands.In(line), "", width)...)
 	}
 	lines = append(lines, LostStepLines(n.Steps, n.Done, n.Now, width, paint)...)
+	for i := range n.Warnings {
+		lines = append(lines, n.Warnings[i].lines(width)...)
+	}
 	if n.Unread != "" {
 		lines = append(lines, indented(n.Commands.In(clean(n.Unread)), "", width)...)
 	}

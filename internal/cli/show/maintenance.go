@@ -60,7 +60,8 @@ func MaintenanceBlockers(m *v1alpha1.NodeMaintenance, width int) []string {
 	if c := meta.FindStatusCondition(m.Status.Conditions, "Stalled"); len(lines) == 0 && c != nil {
 		lines = Item("  ", clean(c.Message), width)
 	}
-	return append([]string{fmt.Sprintf("NodeMaintenance %s is blocked", m.Name)}, lines...)
+	lines = append([]string{fmt.Sprintf("NodeMaintenance %s is blocked", m.Name)}, lines...)
+	return append(lines, maintenanceWarnings(m, width)...)
 }
 
 // MaintenanceWaits says what holds the nodes of a maintenance, those that are waited for as well as those that are blocked.
@@ -69,7 +70,7 @@ func MaintenanceWaits(m *v1alpha1.NodeMaintenance, width int) []string {
 	if words := maintenanceWaits(m); words != "" && len(lines) == 0 {
 		return Item("  ", words, width)
 	}
-	return lines
+	return append(lines, maintenanceWarnings(m, width)...)
 }
 
 // maintenanceWaits says what nodes wait for that are not in work, "" where others go on or are blocked, which have their lines.
@@ -94,6 +95,18 @@ func maintenanceBlockers(m *v1alpha1.NodeMaintenance, width int, of func(*v1alph
 			if b.Remedy != "" {
 				lines = append(lines, Item("      ", clean(b.Remedy), width)...)
 			}
+		}
+	}
+	return lines
+}
+
+// maintenanceWarnings say what the drains of nodes cost.
+func maintenanceWarnings(m *v1alpha1.NodeMaintenance, width int) []string {
+	var lines []string
+	for i := range m.Status.Nodes {
+		if e := &m.Status.Nodes[i]; len(e.Warnings) > 0 {
+			lines = append(lines, indented(clean(e.Name), "  ", width)...)
+			lines = append(lines, WarningLines(e.Warnings, "    ", width)...)
 		}
 	}
 	return lines

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"usher.sh/usher/api/v1alpha1"
 	"usher.sh/usher/internal/notice"
 	"usher.sh/usher/internal/text"
 )
@@ -30,6 +31,7 @@ func (n Notices) Lines(width int, paint Paint) []string {
 		}
 		lines = append(lines, head+", by "+string(s.Source)+" "+Span(max(0, n.Now.Sub(s.Since)))+" ago")
 		lines = append(lines, indented(n.words(s), "       ", width)...)
+		lines = append(lines, WarningLines(s.Warnings, "         ", width)...)
 	}
 	for i := range n.Reported {
 		r := &n.Reported[i]
@@ -72,6 +74,7 @@ func (n Notices) JSON() ([]byte, error) {
 		j := noticeJSON{
 			Node: s.Node, Kind: string(s.Kind), Source: string(s.Source), Event: s.Event, State: string(s.State), Since: s.Since.UTC(), Reason: s.Notice.Message, Message: s.Message,
 			Maintenance: s.Maintenance, Pods: s.PodCount, EffectiveTime: timeJSON(s.EffectiveTime), EndTime: timeJSON(s.EndTime), BeginTime: timeJSON(s.BeginTime), DeadlineTime: timeJSON(s.DeadlineTime),
+			Warnings: s.Warnings,
 		}
 		if left, known := s.Left(n.Now); known {
 			j.SecondsLeft = new(left.Seconds())
@@ -113,4 +116,6 @@ type noticeJSON struct {
 	EndTime       *time.Time `json:"endTime,omitempty"`
 	BeginTime     *time.Time `json:"beginTime,omitempty"`
 	DeadlineTime  *time.Time `json:"deadlineTime,omitempty"`
+
+	Warnings []v1alpha1.MaintenanceWarning `json:"warnings,omitempty"`
 }

@@ -22,7 +22,7 @@ func someNotices() Notices {
 	return Notices{
 		Now: noticed,
 		Standing: []notice.Standing{
-			of(func(s *notice.Standing) { s.PodCount = 3 }),
+			of(func(s *notice.Standing) { s.PodCount, s.Warnings = 3, someWarnings }),
 			of(func(s *notice.Standing) {
 				s.State, s.PodCount, s.Message = notice.Blocked, 1, "a budget\x1b[31m allows none"
 			}),
@@ -42,6 +42,12 @@ func TestNotices(t *testing.T) {
 	if diff := cmp.Diff([]string{
 		"n1  SpotInterruption in 1m30s, by ec2 30s ago",
 		"       Draining: 3 pods to leave; it has 1m25s (NodeMaintenance notice-n1)",
+		"         WillBeLost, 3 pods",
+		"           shop/db-0: it will be lost with the node",
+		"             kubectl edit pdb -n shop db",
+		"           shop/db-1: it will be lost with the node",
+		"           and 1 more pod",
+		"         LocalStorage, 40 pods",
 		"n1  SpotInterruption in 1m30s, by ec2 30s ago",
 		"       Blocked: 1 pod to leave: a budget allows none; it has 1m25s (NodeMaintenance notice-n1)",
 		"n1  SpotInterruption in 1m30s, by ec2 30s ago",
@@ -69,6 +75,10 @@ func TestNoticesJSON(t *testing.T) {
 	if err := json.Unmarshal(text, &all); err != nil {
 		t.Fatal(err)
 	}
+	if diff := cmp.Diff(map[string]any{"reason": "LocalStorage", "count": 40.0}, all[0]["warnings"].([]any)[1]); diff != "" {
+		t.Errorf("warnings (-want +got):\n%s", diff)
+	}
+	delete(all[0], "warnings")
 	if diff := cmp.Diff(map[string]any{
 		"node": "n1", "kind": "SpotInterruption", "source": "ec2", "event": "e1", "state": "Draining", "since": "2026-11-29T11:59:30Z", "reason": "terminate",
 		"maintenance": "notice-n1", "pods": 3.0, "effectiveTime": "2026-11-29T12:01:30Z", "secondsLeft": 90.0, "deadlineTime": "2026-11-29T12:01:25Z",

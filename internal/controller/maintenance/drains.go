@@ -67,6 +67,8 @@ type run struct {
 	untouched bool
 	// heldBy is what held pods when it was last looked, and former what did in the drain that it repeats after the deadline.
 	heldBy, former map[types.UID][]drain.Blocker
+	// warned are the warnings that have their events.
+	warned map[warned]bool
 }
 
 func newDrains(o Options) *Drains {
@@ -202,12 +204,16 @@ func (d *Drains) drain(o maintenance.Order, n *maintenance.Node, now time.Time, 
 func (d *Drains) following(r *run, o maintenance.Order, n *maintenance.Node, now time.Time) *run {
 	next := &run{request: o.Terms.Request(o.Node, d.selfFor(n), now), leave: make(chan struct{}), state: maintenance.Drain{Terms: o.Terms}}
 	next.untouched = (r == nil || r.state.Checks) && (n == nil || !maintenance.Owned(n.Node))
+	if r != nil {
+		next.warned = r.warned
+	}
 	if r == nil || r.state.Terms != o.Terms {
 		return next
 	}
 	next.state.Failure = r.state.Failure
 	if r.state.Outcome == drain.DeadlinePassed {
 		next.state.Outcome, next.state.Blockers, next.state.PodCount = r.state.Outcome, r.state.Blockers, r.state.PodCount
+		next.state.Warnings = r.state.Warnings
 		next.former, next.heldBy, next.late = r.heldBy, r.heldBy, r.late
 	}
 	return next
@@ -232,7 +238,7 @@ func (d *Drains) check(o maintenance.Order, n *maintenance.Node, now time.Time, 
 	case r.state.Checks && r.state.Terms == o.Terms && !due(r.retry, now):
 		return r.retry
 	case r.state.Checks && r.state.Terms == o.Terms:
-		state.Checked, state.Blockers, state.Failure = r.state.Checked, r.state.Blockers, r.state.Failure // until it has ended
+		state.Checked, state.Blockers, state.Warnings, state.Failure = r.state.Checked, r.state.Blockers, r.state.Warnings, r.state.Failure // until it has ended
 	}
 	batch[o.Node] = &run{request: o.Terms.Request(o.Node, d.selfFor(n), now), leave: make(chan struct{}), state: state}
 	return time.Time{}

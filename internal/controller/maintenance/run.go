@@ -109,6 +109,7 @@ func (d *Drains) together(batch map[string]*run, source runner.Source) (names []
 		}
 		if len(found) > 0 || r.state.Checks {
 			r.over, r.state.Checks, r.state.Checked, r.state.Blockers = true, true, true, found
+			r.state.Warnings = drain.WarningsOf(found, r.request)
 			continue
 		}
 		names, beside = append(names, name), append(beside, name)
@@ -199,10 +200,16 @@ func (p reporter) Frame(now time.Time, decision drain.Decision) {
 	}
 	others := !slices.EqualFunc(blockers, r.state.Blockers, sameBlocker)
 	r.state.Begun = true
+	warnings := r.state.Warnings // what the end of a drain says no more
+	if decision.Outcome == drain.Running {
+		warnings = decision.Warnings
+		p.warn(warnings)
+	}
+	others = others || !slices.EqualFunc(warnings, r.state.Warnings, sameWarning)
 	if !others && (count == r.state.PodCount || now.Before(r.shown.Add(showEvery))) && now.Before(r.shown.Add(wordsEvery)) {
 		return
 	}
-	r.state.PodCount, r.state.Blockers, r.shown = count, blockers, now
+	r.state.PodCount, r.state.Blockers, r.state.Warnings, r.shown = count, blockers, warnings, now
 	p.retryBlocked(now)
 	d.notify()
 }
@@ -245,6 +252,36 @@ func (r *run) blockersOf(decision drain.Decision) []drain.Blocker {
 
 func sameBlocker(a, b drain.Blocker) bool {
 	return a.Reason == b.Reason && a.Pod == b.Pod && a.Dead == b.Dead
+}
+
+func sameWarning(a, b drain.Warning) bool { return a.Reason == b.Reason && a.Pod == b.Pod }
+
+// warner makes events of warnings.
+type warner interface {
+	Warn(ctx context.Context, warnings []drain.Warning)
+}
+
+// warned is what was said of a pod.
+type warned struct {
+	pod    types.UID
+	reason drain.Reason
+}
+
+// warn has events made of what was not said before.
+func (p reporter) warn(warnings []drain.Warning) {
+	fresh := slices.DeleteFunc(slices.Clone(warnings), func(w drain.Warning) bool { return p.run.warned[warned{w.UID, w.Reason}] })
+	if len(fresh) == 0 {
+		return
+	}
+	if p.run.warned == nil {
+		p.run.warned = map[warned]bool{}
+	}
+	for i := range fresh {
+		p.run.warned[warned{fresh[i].UID, fresh[i].Reason}] = true
+	}
+	if w, records := p.drains.writer.(warner); records {
+		w.Warn(p.drains.ctx, fresh)
+	}
 }
 
 // Event implements runner.Reporter. What happens is in the status and in the events of nodes.
