@@ -45,6 +45,14 @@ func TestPlanAndWhyFromADump(t *testing.T) {
 			[]string{"worker-1 would drain: 2 pods leave", "Started first (surge)", "no HorizontalPodAutoscaler is in the dump: taken to be none"},
 		},
 		{
+			"a volume of a zone in which no other node is",
+			[]string{"plan", "worker-2", "-f", "-", "--delete-emptydir-data", "--disable-eviction"},
+			strings.Replace(shop, "volumes: [", "volumes: [{name: data, persistentVolumeClaim: {claimName: data}}, ", 1) + `- {apiVersion: v1, kind: PersistentVolumeClaim, metadata: {name: data, namespace: shop, uid: c1}, spec: {volumeName: v}}
+- {apiVersion: v1, kind: PersistentVolume, metadata: {name: v, uid: v1}, spec: {nodeAffinity: {required: {nodeSelectorTerms: [{matchExpressions: [{key: zone, operator: In, values: [z1]}]}]}}}}
+`, exitDone,
+			[]string{"shop/db-0: what is made in its place finds no node, as things stand: no other node may run it: none has the labels zone in (z1), by its volumes"},
+		},
+		{
 			"an objection",
 			[]string{"plan", "worker-2", "-f", "-"},
 			shop, exitBlocked,

@@ -32,7 +32,7 @@ batches, how many pods there would be at once, and what of the namespace's Resou
 they would use. With -f and a dump the cluster is read from the file, without any
 connection:
 
-  kubectl get nodes,pods,pdb,deploy,rs,sts,ds,rc,jobs,hpa,pvc,volumeattachments -A -o yaml > dump.yaml
+  kubectl get nodes,pods,pdb,deploy,rs,sts,ds,rc,jobs,hpa,pvc,pv,volumeattachments -A -o yaml > dump.yaml
   usher plan worker-1 -f dump.yaml --ignore-daemonsets
 
 Exit codes: 0 it would drain, or be done, 1 wrong usage or no access, 2 it would be
@@ -167,6 +167,7 @@ func printPlan(v *printer, view snapshot.View, req drain.Request, as typed, page
 		page.Accept = as.accepting(page.Objections)
 	} else {
 		page.Plan, page.Ladder = sim.Forecast(view, req), drain.DeadlinePhases(view, req)
+		page.Notes = append(page.Notes, unplaced(view, req, page.Left)...)
 		page.Blockers = asOfNow(view, page.Blockers)
 	}
 	page.Objections, page.Blockers = v.commands.Blockers(page.Objections), v.commands.Blockers(page.Blockers)
@@ -175,6 +176,17 @@ func printPlan(v *printer, view snapshot.View, req drain.Request, as typed, page
 		return err
 	}
 	return exitWith(outcomeCode(page.Outcome))
+}
+
+// unplaced says in place of which pods others are made that fit nowhere, but for those of which the forecast has found that.
+func unplaced(view snapshot.View, req drain.Request, left []sim.Left) (notes []string) {
+	for _, w := range drain.FitNowhere(view, req) {
+		owner := view.Cluster.PodNamed(w.Pod).OwnerKey()
+		if !slices.ContainsFunc(left, func(l sim.Left) bool { return l.Node == "" && l.Pod.OwnerKey() == owner }) {
+			notes = append(notes, fmt.Sprintf("%s: %s; %s", w.Pod, w.Message, w.Remedy))
+		}
+	}
+	return notes
 }
 
 // asOfNow returns the blockers of a forecast, with what they say of time counted from now: the forecast has met them at its end.

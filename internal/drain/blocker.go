@@ -63,9 +63,10 @@ const (
 	NotReplaced        Reason = "NotReplaced"
 
 	// Warnings. UnreplicatedPod, OrphanedDaemon and LocalStorage are such once they are accepted.
-	WillBeLost Reason = "WillBeLost" // as things stand, it will not have left when its node goes
-	NotInTime  Reason = "NotInTime"  // … by the deadline, after which its node stays
-	GraceCut   Reason = "GraceCut"   // it gets less time to end than it asks for
+	WillBeLost  Reason = "WillBeLost"  // as things stand, it will not have left when its node goes
+	NotInTime   Reason = "NotInTime"   // … by the deadline, after which its node stays
+	FitsNowhere Reason = "FitsNowhere" // as things stand, no other node takes what is made in its place
+	GraceCut    Reason = "GraceCut"    // it gets less time to end than it asks for
 )
 
 // Blocker is one thing that keeps a pod on its node, or a drain from being done.

@@ -43,7 +43,8 @@ type decider struct {
 	unready  map[types.UID]shortage          // of each budget that was looked at
 	// terminating is how many pods of each budget do, as far as that was asked.
 	terminating map[types.UID]int32
-	places      map[types.UID]string // by owner: why no other node may run its pods
+	onNode      map[string]snapshot.Resources // what pods have requested of each node that was looked at
+	places      map[types.UID]string          // by owner: why no other node may run its pods
 	surges      map[types.UID]*surge
 	zones       map[string]bool // zones with a draining node
 	active      int             // draining nodes
@@ -68,7 +69,7 @@ func newDecider(view snapshot.View, req Request, led *Ledger, verbose bool) *dec
 		evicting: map[types.UID]int32{},
 		ready:    map[types.UID][]*snapshot.Pod{},
 		losses:   map[types.UID]*losses{},
-		unready:  map[types.UID]shortage{}, terminating: map[types.UID]int32{}, places: map[types.UID]string{},
+		unready:  map[types.UID]shortage{}, terminating: map[types.UID]int32{}, places: map[types.UID]string{}, onNode: map[string]snapshot.Resources{},
 		surges:  map[types.UID]*surge{},
 		acting:  map[tryKey]int{},
 		costs:   map[string]bool{},

@@ -51,18 +51,22 @@ func (d *decider) nowhere(p *snapshot.Pod) string {
 	if known, ok := d.places[p.Owner.UID]; ok {
 		return known
 	}
-	why := ""
 	placement := snapshot.PlacementOf(p)
-	some, obstacles := d.elsewhere(&placement)
-	switch selector := placement.Selector(); {
-	case some || !d.Cluster.NodesRead(selector):
-	case len(obstacles) == 0 && selector != "":
-		why = "no other node may run it: none has the labels " + selector
-	default:
-		why = "no other node may run it" + because(numbered(obstacles))
-	}
+	why := d.nowhereFor(&placement)
 	d.places[p.Owner.UID] = why
 	return why
+}
+
+// nowhereFor is nowhere of what is placed so.
+func (d *decider) nowhereFor(placement *snapshot.Placement) string {
+	some, obstacles := d.elsewhere(placement)
+	switch selector := placement.Selector(); {
+	case some || !d.Cluster.NodesRead(selector):
+		return ""
+	case len(obstacles) == 0 && selector != "":
+		return "no other node may run it: none has the labels " + selector
+	}
+	return "no other node may run it" + because(numbered(obstacles))
 }
 
 // elsewhere reports whether a node but those of the drain may run such a pod, and how many of those with the labels that it asks for

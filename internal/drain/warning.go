@@ -47,6 +47,9 @@ func (d *decider) warningsOf(s *PodStatus) []Warning {
 	if late, is := d.lateness(s); is {
 		found = append(found, late)
 	}
+	if w, is := d.unplaceable(p); is {
+		found = append(found, w)
+	}
 	return found
 }
 

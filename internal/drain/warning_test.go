@@ -13,10 +13,10 @@ import (
 	"usher.sh/usher/internal/snapshot"
 )
 
-// interrupted is a drain that a notice makes of node a, which goes two minutes after the drain has begun.
+// interrupted is a drain that a notice makes of node a, which goes two minutes after the drain has begun. Another node has room.
 func interrupted(t *testing.T, facts ...fact) *story {
 	t.Helper()
-	s := maintained(t, 0, facts...)
+	s := maintained(t, 0, append(facts, node("free"))...)
 	s.req.Deadline, s.req.NodeGoes = start.Add(2*time.Minute), true
 	return s
 }
@@ -176,6 +176,24 @@ func TestWarningsClear(t *testing.T) {
 	prepares("db-0")(s.cluster)
 	s.decide()
 	same(t, "… and has begun a step", nil, s.warned())
+}
+
+// A budget that lets the pods of a drain go one after the other holds none past the deadline, unless what it waits for does not get ready by itself.
+func TestBudgetThatLetsPodsGoInTurn(t *testing.T) {
+	db := func(name, node string, options ...func(*snapshot.Pod)) fact {
+		return pod(name, append([]func(*snapshot.Pod){on(node), ofSet("db")}, options...)...)
+	}
+	s := interrupted(t, statefulSet("db", 3), db("db-0", "a"), db("db-1", "a"), db("db-2", "free"), budget("db", 3, 2, 3, minAvailable("2")))
+	s.expect("evict db-0")
+	s.answer(answers.Accepted)
+	s.beat(10 * time.Second)
+	all(gone("db-0"), db("db-0", "free", uid("new"), unready), budget("db", 2, 2, 3, minAvailable("2"), budgetVersion("2")))(s.cluster)
+	s.decide()
+	s.holds("db-1: BudgetExhausted")
+	same(t, "warnings", nil, s.warned())
+	db("db-0", "", uid("new"), unready, func(p *snapshot.Pod) { p.Unschedulable, p.NotReadyWhy = true, "0/2 nodes are available" })(s.cluster)
+	s.decide()
+	same(t, "warnings", []string{"db-1: WillBeLost"}, s.warned())
 }
 
 // A grace is said to be cut where the deletion that was to shorten it was refused, as what is lost.

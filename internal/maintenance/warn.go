@@ -14,7 +14,7 @@ const mostWarned = 10
 
 // warningOrder are the reasons of warnings, what can still be helped first.
 var warningOrder = []drain.Reason{
-	drain.WillBeLost, drain.NotInTime, drain.GraceCut, drain.UnreplicatedPod, drain.OrphanedDaemon, drain.LocalStorage,
+	drain.WillBeLost, drain.NotInTime, drain.GraceCut, drain.FitsNowhere, drain.UnreplicatedPod, drain.OrphanedDaemon, drain.LocalStorage,
 }
 
 // lostWithPod reports whether a warning is of what is lost with a pod that leaves: it is named also once the pod is gone.

@@ -33,7 +33,7 @@ type Dump struct {
 func (d *Dump) View() snapshot.View { return snapshot.View{Now: d.Now, Cluster: d.Cluster} }
 
 // DumpCommand is what writes a dump with all that a decision may need.
-const DumpCommand = "kubectl get nodes,pods,pdb,deploy,rs,sts,ds,rc,jobs,hpa,pvc,volumeattachments -A -o yaml"
+const DumpCommand = "kubectl get nodes,pods,pdb,deploy,rs,sts,ds,rc,jobs,hpa,pvc,pv,volumeattachments -A -o yaml"
 
 // FromDump reads what `kubectl get nodes,pods,pdb,… -A -o yaml` (or -o json) wrote: one
 // or several lists or objects, up to 4 GiB in all and 16 MiB each. It fails with a

@@ -49,6 +49,7 @@ var readers = map[metav1.TypeMeta]reader{
 	{APIVersion: "autoscaling/v2", Kind: "HorizontalPodAutoscaler"}:      {autoscalers, reads(AutoscalerFacts, (*snapshot.Cluster).SetAutoscaler, created[*autoscalingv2.HorizontalPodAutoscaler])},
 	{APIVersion: "autoscaling/v1", Kind: "HorizontalPodAutoscaler"}:      {autoscalers, reads(AutoscalerFacts, (*snapshot.Cluster).SetAutoscaler, created[*autoscalingv2.HorizontalPodAutoscaler])},
 	{APIVersion: "v1", Kind: "PersistentVolumeClaim"}:                    {volumeClaims, reads(claimFacts, (*snapshot.Cluster).SetClaim, created[*corev1.PersistentVolumeClaim])},
+	{APIVersion: "v1", Kind: "PersistentVolume"}:                         {volumes, reads(volumeFacts, (*snapshot.Cluster).SetVolume, created[*corev1.PersistentVolume])},
 	{APIVersion: v1alpha1.GroupVersion.String(), Kind: "EvictionPolicy"}: {policies, reads(PolicyFacts, (*snapshot.Cluster).SetPolicy, created[*v1alpha1.EvictionPolicy])},
 	{APIVersion: "storage.k8s.io/v1", Kind: "VolumeAttachment"}:          {attachments, reads(attachmentFacts, (*snapshot.Cluster).SetAttachment, created[*storagev1.VolumeAttachment])},
 }

@@ -37,10 +37,20 @@ func claimFacts(c *corev1.PersistentVolumeClaim) *snapshot.Claim {
 		UID:             c.UID,
 		ResourceVersion: c.ResourceVersion,
 		Volume:          c.Spec.VolumeName,
+		OfPod:           snapshot.OwnerOf(c).Kind == "Pod",
 		Shared: slices.ContainsFunc(c.Spec.AccessModes, func(mode corev1.PersistentVolumeAccessMode) bool {
 			return mode == corev1.ReadWriteMany || mode == corev1.ReadOnlyMany
 		}),
 	}
+}
+
+// volumeFacts returns what decisions know of a PersistentVolume.
+func volumeFacts(v *corev1.PersistentVolume) *snapshot.Volume {
+	facts := &snapshot.Volume{Name: v.Name}
+	if v.Spec.NodeAffinity != nil {
+		facts.Affinity = v.Spec.NodeAffinity.Required
+	}
+	return facts
 }
 
 // attachmentFacts returns what decisions know of a VolumeAttachment. An inline

@@ -85,9 +85,20 @@ func (o *Observer) watchClaims(q question) {
 			id:      func(v *snapshot.Claim) string { return string(v.UID) },
 			set:     (*snapshot.Cluster).SetClaim,
 			drop:    func(c *snapshot.Cluster, v *snapshot.Claim) { c.DeleteClaim(v.Key()) },
+			seen:    o.seeClaim,
 			present: func(c *snapshot.Cluster, v *snapshot.Claim) *snapshot.Claim { return c.Claim(v.Key()) },
 			version: func(v *snapshot.Claim) string { return v.ResourceVersion },
 		})
+}
+
+func (o *Observer) watchVolumes(q question) {
+	watchKind(o, q, &corev1.PersistentVolume{}, o.client.CoreV1().PersistentVolumes(), kind[*corev1.PersistentVolume, snapshot.Volume]{
+		facts: volumeFacts,
+		id:    func(v *snapshot.Volume) string { return v.Name },
+		set:   (*snapshot.Cluster).SetVolume,
+		drop:  func(c *snapshot.Cluster, v *snapshot.Volume) { c.DeleteVolume(v.Name) },
+		seen:  o.seeVolume,
+	})
 }
 
 func (o *Observer) watchAttachments(q question) {

@@ -34,6 +34,7 @@ type Look struct {
 func NewLook(client kubernetes.Interface, clock *Clock) *Look {
 	l := &Look{client: client, clock: clock, cluster: snapshot.NewCluster(), family: siblings{}, made: map[string]bool{}}
 	l.cluster.SetPartial(nodes.name, true)
+	l.cluster.SetPartial(pods.name, true)
 	return l
 }
 

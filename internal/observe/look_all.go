@@ -29,9 +29,14 @@ func (l *Look) All(ctx context.Context, of *client.Client, progress func(pods in
 		}
 	}
 	l.cluster.SetPartial(nodes.name, false)
+	l.cluster.SetPartial(pods.name, false)
 	needed := map[resource]bool{}
 	l.cluster.EachPod(func(p *snapshot.Pod) { eachNeed(p, func(r resource) { needed[r] = true }) })
-	for r := range needed {
+	needed[volumes] = needed[volumeClaims]
+	for r, is := range needed {
+		if !is {
+			continue
+		}
 		if reads[r] == nil {
 			l.cluster.SetGap(snapshot.Gap{Resource: r.name, Reason: "they are not read", Final: true})
 			continue
@@ -53,6 +58,7 @@ func (l *Look) wholeReads(of *client.Client, setPod func(*corev1.Pod)) map[resou
 		budgets:      list(l, l.client.PolicyV1().PodDisruptionBudgets(everywhere).List, everything, l.setBudget),
 		volumeClaims: list(l, core.PersistentVolumeClaims(everywhere).List, everything, l.setClaim),
 		autoscalers:  list(l, l.client.AutoscalingV2().HorizontalPodAutoscalers(everywhere).List, everything, l.setAutoscaler),
+		volumes:      list(l, core.PersistentVolumes().List, everything, func(v *corev1.PersistentVolume) { l.cluster.SetVolume(volumeFacts(v)) }),
 		attachments: list(l, l.client.StorageV1().VolumeAttachments().List, everything,
 			func(a *storagev1.VolumeAttachment) { l.cluster.SetAttachment(attachmentFacts(a)) }),
 	}

@@ -32,6 +32,7 @@ var (
 	jobs             = resource{name: "jobs", group: "batch"}
 	autoscalers      = resource{name: "horizontalpodautoscalers", group: "autoscaling"}
 	volumeClaims     = resource{name: "persistentvolumeclaims"}
+	volumes          = resource{name: "persistentvolumes"}
 	attachments      = resource{name: "volumeattachments", group: "storage.k8s.io"}
 	evictionRequests = resource{name: "evictionrequests", group: "lifecycle"}
 	evictions        = resource{name: "evictions", group: "lifecycle"}

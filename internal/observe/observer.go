@@ -22,6 +22,8 @@ type Options struct {
 	Now func() time.Time
 	// Evictions reads what concerns governed pods; nil: that is not read.
 	Evictions *client.Client
+	// Volumes has those of pods on the nodes read, so that it is known whether other nodes can use them.
+	Volumes bool
 
 	limits limits
 }
@@ -30,6 +32,7 @@ type Options struct {
 type Observer struct {
 	client    kubernetes.Interface
 	evictions *client.Client // nil: not read
+	volumes   bool
 	now       func() time.Time
 	limits    limits
 	changed   chan struct{}
@@ -77,6 +80,7 @@ func Start(ctx context.Context, kube kubernetes.Interface, options Options) (*Ob
 func newObserver(options Options) *Observer {
 	o := &Observer{
 		evictions:  options.Evictions,
+		volumes:    options.Volumes,
 		now:        options.Now,
 		limits:     options.limits.orUsual(),
 		changed:    make(chan struct{}, 1),
@@ -119,6 +123,7 @@ func (o *Observer) begin(options Options) {
 		return
 	}
 	o.cluster.SetPartial(nodes.name, true)
+	o.cluster.SetPartial(pods.name, true)
 	for _, name := range options.Nodes {
 		o.ask(ofName(nodes, "", name))
 		o.ask(onNode(name))

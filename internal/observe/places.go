@@ -48,6 +48,27 @@ func (o *Observer) needPlace(p *snapshot.Pod) {
 	}
 }
 
+// seeClaim asks for the volume of a claim, where it is to be known which nodes can use it. No decision waits for it.
+func (o *Observer) seeClaim(c *snapshot.Claim) {
+	if o.volumes && c.Volume != "" {
+		o.askAside(ofName(volumes, "", c.Volume))
+	}
+}
+
+// seeVolume asks for nodes that can use a volume of pods on those that are drained.
+func (o *Observer) seeVolume(v *snapshot.Volume) {
+	if o.scope.wide || v.Affinity == nil {
+		return
+	}
+	for name := range o.scope.nodes {
+		for _, p := range o.cluster.PodsOn(name) {
+			if slices.Contains(o.cluster.VolumesOf(p), v) {
+				o.needPlace(o.cluster.WithVolumes(p))
+			}
+		}
+	}
+}
+
 // samePlaces reports whether the same nodes take two pods of one owner.
 func samePlaces(p, other *snapshot.Pod) bool {
 	return reflect.DeepEqual(p.Tolerations, other.Tolerations) &&

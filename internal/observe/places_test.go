@@ -15,6 +15,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes/fake"
 	k8stesting "k8s.io/client-go/testing"
+
+	"usher.sh/usher/internal/snapshot"
 )
 
 // withLargeAffinity is a pod on node a that may run on every node: its affinity, of 1.2 MB, names labels that none has.
@@ -81,4 +83,56 @@ func TestLargeAffinityThatComesLater(t *testing.T) {
 			t.Errorf("a minute after the pod has come: blind since %s, whole %t", v.Blind, v.Whole())
 		}
 	})
+}
+
+// Of pods on the nodes it is read which nodes can use their volumes, where that is asked for, and those are looked for: all that a volume's zone has, where none of
+// these takes the pod.
+func TestVolumesOfPodsAreRead(t *testing.T) {
+	for name, c := range map[string]struct {
+		asked bool
+		zone  string // of node b
+		read  bool   // all nodes of the volume's zone were read
+		known bool   // that the volume has a zone
+	}{
+		"another node is in its zone": {asked: true, zone: "z1", known: true},
+		"no other node is":            {asked: true, zone: "z2", known: true, read: true},
+		"it is not asked for":         {zone: "z2"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				client := takingRequests(
+					podOwnedBy("db-0", "a", "apps/v1", "StatefulSet", "data"),
+					&corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "data", UID: "claim"}, Spec: corev1.PersistentVolumeClaimSpec{VolumeName: "v"}},
+					&corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "v"}, Spec: corev1.PersistentVolumeSpec{NodeAffinity: &corev1.VolumeNodeAffinity{
+						Required: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{MatchExpressions: []corev1.NodeSelectorRequirement{
+							{Key: corev1.LabelTopologyZone, Operator: corev1.NodeSelectorOpIn, Values: []string{"z1"}},
+						}}}},
+					}}},
+				)
+				for node, zone := range map[string]string{"a": "z1", "b": c.zone} {
+					patch := []byte(fmt.Sprintf(`{"metadata":{"labels":{%q:%q}},"status":{"conditions":[{"type":"Ready","status":"True"}]}}`, corev1.LabelTopologyZone, zone))
+					if _, err := client.CoreV1().Nodes().Patch(t.Context(), node, types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
+						t.Fatal(err)
+					}
+				}
+				o, err := Start(t.Context(), client, Options{Nodes: []string{"a"}, Volumes: c.asked})
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer o.Stop()
+				<-time.After(time.Minute)
+				view := viewOf(o)
+				p := view.Cluster.PodNamed(snapshot.Key{Namespace: "shop", Name: "db-0"})
+				asking := view.Cluster.WithVolumes(p)
+				placement := snapshot.PlacementOf(asking)
+				if known := asking != p; known != c.known || c.known && view.Cluster.NodesRead(placement.Selector()) != c.read || !view.Whole() {
+					t.Errorf("its zone is known: %t; all nodes with %q were read: %t; whole: %t", known, placement.Selector(), view.Cluster.NodesRead(placement.Selector()), view.Whole())
+				}
+				takes := view.Cluster.AnyNode(func(n *snapshot.Node) bool { return n.Name != "a" && placement.Refusal(n) == "" })
+				if c.known && takes == c.read {
+					t.Errorf("another node takes it: %t", takes)
+				}
+			})
+		})
+	}
 }

@@ -160,6 +160,8 @@ func (o *Observer) watch(q question) {
 		o.watchAutoscalers(q)
 	case q.resource == volumeClaims:
 		o.watchClaims(q)
+	case q.resource == volumes:
+		o.watchVolumes(q)
 	case q.resource == attachments:
 		o.watchAttachments(q)
 	case q.resource == evictionRequests:

@@ -90,6 +90,9 @@ func (o *Observer) needPod(p *snapshot.Pod) {
 	}
 	o.needOwner(p.Namespace, p.Owner, withPods)
 	o.needPlace(p)
+	if asking := o.cluster.WithVolumes(p); asking != p {
+		o.needPlace(asking)
+	}
 	eachNeed(p, func(r resource) {
 		switch r {
 		case volumeClaims:

@@ -89,7 +89,7 @@ func (o *Observer) forgetPlaces(key snapshot.OwnerKey) {
 // stillAsked reports whether a pod on the nodes that an owner has asks the same of nodes.
 func (o *Observer) stillAsked(key snapshot.OwnerKey, asked *snapshot.Pod) bool {
 	for _, p := range o.cluster.PodsOf(key) {
-		if o.onNodes(p) && samePlaces(p, asked) {
+		if o.onNodes(p) && (samePlaces(p, asked) || samePlaces(o.cluster.WithVolumes(p), asked)) {
 			return true
 		}
 	}

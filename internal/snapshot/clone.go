@@ -23,6 +23,7 @@ func (c *Cluster) Clone() *Cluster {
 		surgedScalers: maps.Clone(c.surgedScalers),
 
 		claims:      maps.Clone(c.claims),
+		volumes:     maps.Clone(c.volumes),
 		attachments: maps.Clone(c.attachments),
 		attachedTo:  cloneInner(c.attachedTo),
 		requests:    maps.Clone(c.requests),

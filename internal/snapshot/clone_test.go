@@ -26,6 +26,7 @@ func TestCloneIsApart(t *testing.T) {
 	clone.SetBudget(&Budget{Namespace: "shop", Name: "web", Selector: labels.Everything()})
 	clone.DeleteWorkload("rs")
 	clone.SetLease(&Lease{ID: "x"})
+	clone.SetVolume(&Volume{Name: "v"})
 	clone.SetLeasesRead("", true)
 	c.DeletePod("b")
 
@@ -50,6 +51,9 @@ func TestCloneIsApart(t *testing.T) {
 	}
 	if c.Node("n").Unschedulable || c.Budget(Key{Namespace: "shop", Name: "web"}).Allowed != 1 || len(c.WorkloadsOf(OwnerKey{Namespace: "shop", UID: "deploy"})) != 1 {
 		t.Error("a change of the clone is seen in the original")
+	}
+	if c.volumes["v"] != nil {
+		t.Error("a volume of the clone is seen in the original")
 	}
 	if lease, known := c.LeaseOf("x"); lease != nil || known {
 		t.Error("a Lease of the clone is seen in the original")

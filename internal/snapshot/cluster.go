@@ -49,6 +49,7 @@ type Cluster struct {
 	workloadsOf   map[OwnerKey]map[types.UID]*Workload
 	scalers       map[Key]*Autoscaler
 	claims        map[Key]*Claim
+	volumes       map[string]*Volume
 	attachments   map[string]*Attachment
 	attachedTo    map[string]map[string]*Attachment // by node
 	requests      map[Key]*Request
@@ -89,6 +90,7 @@ func NewCluster() *Cluster {
 		workloadsOf:   map[OwnerKey]map[types.UID]*Workload{},
 		scalers:       map[Key]*Autoscaler{},
 		claims:        map[Key]*Claim{},
+		volumes:       map[string]*Volume{},
 		attachments:   map[string]*Attachment{},
 		attachedTo:    map[string]map[string]*Attachment{},
 		requests:      map[Key]*Request{},

@@ -247,6 +247,7 @@ type Claim struct {
 	UID             types.UID
 	ResourceVersion string
 	Volume          string // PersistentVolume, "" until bound
+	OfPod           bool   // it was made for one pod, and goes with that
 	Shared          bool   // can be mounted on several nodes (ReadWriteMany, ReadOnlyMany)
 }
 

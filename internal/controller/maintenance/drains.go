@@ -81,7 +81,7 @@ func newDrains(o Options) *Drains {
 
 // observe watches the cluster for drains of nodes. It implements observing.
 func (o *Options) observe(ctx context.Context, nodes []string) (runner.Source, func(), error) {
-	source, err := observe.Start(ctx, o.Kube, observe.Options{Nodes: nodes, Now: o.Now, Evictions: o.Evictions})
+	source, err := observe.Start(ctx, o.Kube, observe.Options{Nodes: nodes, Now: o.Now, Evictions: o.Evictions, Volumes: true})
 	if err != nil {
 		return nil, nil, err
 	}
