@@ -208,6 +208,8 @@ func (d *decider) turn(q *queued, t *target) []Blocker {
 		return []Blocker{d.earlierRole(q, t)}
 	case q.behind.first != nil:
 		return []Blocker{d.earlierWave(q, t)}
+	case q.data.first != nil && d.requestFor(p) == nil:
+		return []Blocker{d.afterData(q)}
 	}
 	return nil
 }

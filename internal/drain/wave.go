@@ -55,6 +55,7 @@ type queued struct {
 	number   int                 // of its wave, from 0
 	behind   line                // earlier pods that it waits for
 	earlier  line                // those of roles that leave before its own
+	data     line                // members of its policy whose data the node has alone, which are asked for before it
 }
 
 func (q *queued) compare(other *queued) int {
@@ -163,6 +164,7 @@ func (d *decider) lineUp(t *target) {
 	if patient {
 		d.lineUpRoles(t)
 	}
+	d.lineUpData(t)
 }
 
 // lineUpWave lets the pods of one wave wait for those before it, and for those of their own namespace with a lower rank, unless
