@@ -42,7 +42,7 @@ func maintained(ctx context.Context, flags *genericclioptions.ConfigFlags, nodes
 }
 
 // maintenances lists them.
-func maintenances(ctx context.Context, flags *genericclioptions.ConfigFlags) ([]v1alpha1.NodeMaintenance, error) {
+func maintenances(ctx context.Context, flags *genericclioptions.ConfigFlags) ([]*v1alpha1.NodeMaintenance, error) {
 	config, err := restConfig(flags)
 	if err != nil {
 		return nil, err
