@@ -43,6 +43,9 @@ type NodeMaintenanceList struct {
 //
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.deadlineTime) || has(self.deadlineTime) && timestamp(self.deadlineTime) <= timestamp(oldSelf.deadlineTime)",message="deadlineTime can only be tightened: delete this object and create another"
 // +kubebuilder:validation:XValidation:rule="!has(self.atDeadline) || self.atDeadline == 'Stop' || has(self.deadlineTime)",message="atDeadline: DeletePods needs a deadlineTime"
+// +kubebuilder:validation:XValidation:rule="(self.action == 'Taint') == has(self.taint)",message="taint goes with action: Taint, and has to be set then"
+// +kubebuilder:validation:XValidation:rule="!(self.action in ['Cordon', 'Taint']) || has(self.whenDrained.keepCordoned)",message="action: Cordon and action: Taint go with whenDrained.keepCordoned: what they set stays until this object is deleted"
+// +kubebuilder:validation:XValidation:rule="self.action != 'Hook' || has(self.whenDrained.hook) && !has(self.whenDrained.wait) && !has(self.whenDrained.keepCordoned) && !has(self.whenDrained.deleteNode)",message="action: Hook goes with whenDrained.hook, and with nothing else in whenDrained"
 type NodeMaintenanceSpec struct {
 	// Nodes says which nodes. It cannot be changed.
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="nodes cannot be changed: create another object for other nodes"
@@ -57,6 +60,16 @@ type NodeMaintenanceSpec struct {
 	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/[A-Za-z0-9]([-A-Za-z0-9._]*[A-Za-z0-9])?$`
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="requester cannot be changed"
 	Requester string `json:"requester"`
+	// Action says what is done to each node. It cannot be changed. But for Drain no pod leaves, and nothing of drain, concurrency, deadlineTime and
+	// atDeadline applies. Default: Drain.
+	// +optional
+	// +kubebuilder:default=Drain
+	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="action cannot be changed: delete this object and create another"
+	Action MaintenanceAction `json:"action,omitempty"`
+	// Taint is set by action: Taint. It cannot be changed.
+	// +optional
+	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="taint cannot be changed: delete this object and create another"
+	Taint *MaintenanceTaint `json:"taint,omitempty"`
 	// Drain says which pods leave.
 	// +optional
 	// +kubebuilder:default={}
@@ -82,6 +95,50 @@ type NodeMaintenanceSpec struct {
 	// +optional
 	Suspend bool `json:"suspend,omitempty"`
 }
+
+// MaintenanceAction says what is done to a node.
+//
+// +kubebuilder:validation:Enum=Drain;Cordon;Taint;Hook
+type MaintenanceAction string
+
+// What is done to a node.
+const (
+	ActionDrain  MaintenanceAction = "Drain"  // it is cordoned, and its pods leave
+	ActionCordon MaintenanceAction = "Cordon" // it is cordoned until no maintenance wants that any more
+	ActionTaint  MaintenanceAction = "Taint"  // it has spec.taint until no maintenance wants that any more
+	ActionHook   MaintenanceAction = "Hook"   // spec.whenDrained.hook is called for it, and nothing else is done
+)
+
+// MaintenanceTaint is a taint that a maintenance sets.
+//
+// +kubebuilder:validation:XValidation:rule="!self.key.matches('(^|[.])(kubernetes[.]io|(x-)?k8s[.]io|usher[.]sh|karpenter[.]sh)/') && !(self.key in ['ToBeDeletedByClusterAutoscaler', 'DeletionCandidateOfClusterAutoscaler'])",message="key is another client's: Kubernetes, autoscalers and Usher itself set taints of kubernetes.io, k8s.io, karpenter.sh and usher.sh, ToBeDeletedByClusterAutoscaler and DeletionCandidateOfClusterAutoscaler"
+type MaintenanceTaint struct {
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=316
+	// +kubebuilder:validation:Pattern=`^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])$`
+	Key string `json:"key"`
+	// +optional
+	// +kubebuilder:validation:MaxLength=63
+	// +kubebuilder:validation:Pattern=`^(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?$`
+	Value string `json:"value,omitempty"`
+	// Effect is NoSchedule, PreferNoSchedule or NoExecute. NoExecute has Kubernetes delete the pods that do not tolerate the taint, past budgets.
+	// Default: NoSchedule.
+	// +optional
+	// +kubebuilder:default=NoSchedule
+	Effect TaintEffect `json:"effect,omitempty"`
+}
+
+// TaintEffect is the effect of a taint.
+//
+// +kubebuilder:validation:Enum=NoSchedule;PreferNoSchedule;NoExecute
+type TaintEffect string
+
+// The effects of taints.
+const (
+	TaintNoSchedule       TaintEffect = "NoSchedule"
+	TaintPreferNoSchedule TaintEffect = "PreferNoSchedule"
+	TaintNoExecute        TaintEffect = "NoExecute"
+)
 
 // NodeSelection says which nodes: those of the names, or those with the labels.
 //
@@ -197,7 +254,7 @@ const (
 	DeadlineDeletePods DeadlineAction = "DeletePods"
 )
 
-// WhenDrained says what happens to a node that is drained. Without KeepCordoned and DeleteNode it is given back: what Usher cordoned is
+// WhenDrained says what happens to a node that is drained, or to which spec.action was done. Without KeepCordoned and DeleteNode it is given back: what Usher cordoned is
 // uncordoned, and nothing else.
 //
 // +kubebuilder:validation:MinProperties=1
@@ -325,7 +382,7 @@ type NodeCounts struct {
 	Planned int32 `json:"planned"`
 	// Draining: their drains have begun. Each is cordoned once nothing objects and there is room for it, and then its pods leave.
 	Draining int32 `json:"draining"`
-	// Drained: all that had to leave has left, and what is to follow has not happened yet.
+	// Drained: all that had to leave has left, or what another action sets is set, and what is to follow has not happened yet.
 	Drained int32 `json:"drained"`
 	// Blocked: something that waiting does not clear keeps them.
 	Blocked int32 `json:"blocked"`
@@ -335,16 +392,18 @@ type NodeCounts struct {
 
 // MaintenanceStep is where a node is in its maintenance.
 //
-// +kubebuilder:validation:Enum=Draining;CallingHook;Waiting;ReplacingMembers;DeletingNode;Drained
+// +kubebuilder:validation:Enum=Draining;Marking;CallingHook;Waiting;ReplacingMembers;DeletingNode;Drained;Marked
 type MaintenanceStep string
 
 // The steps.
 const (
 	// StepDraining: its drain has begun. It is cordoned once nothing objects and there is room for it, and then its pods leave.
 	StepDraining MaintenanceStep = "Draining"
-	// StepCallingHook: it is drained, and the hook has not taken it yet.
+	// StepMarking: it is to be cordoned or tainted, by an action other than Drain.
+	StepMarking MaintenanceStep = "Marking"
+	// StepCallingHook: it is drained or marked, and the hook has not taken it yet.
 	StepCallingHook MaintenanceStep = "CallingHook"
-	// StepWaiting: it is drained, and what spec.whenDrained.wait names has not happened yet.
+	// StepWaiting: it is drained or marked, and what spec.whenDrained.wait names has not happened yet.
 	StepWaiting MaintenanceStep = "Waiting"
 	// StepReplacingMembers: it is drained, and ReplacementRequests are to be made for the members whose data is on it.
 	StepReplacingMembers MaintenanceStep = "ReplacingMembers"
@@ -352,6 +411,8 @@ const (
 	StepDeletingNode MaintenanceStep = "DeletingNode"
 	// StepDrained: it is drained and kept cordoned.
 	StepDrained MaintenanceStep = "Drained"
+	// StepMarked: it is cordoned or tainted, by an action other than Drain, and kept so.
+	StepMarked MaintenanceStep = "Marked"
 )
 
 // MaintainedNode is a node in work.

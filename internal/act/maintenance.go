@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -18,6 +19,7 @@ import (
 	"usher.sh/usher/api/v1alpha1"
 	"usher.sh/usher/internal/answers"
 	"usher.sh/usher/internal/maintenance"
+	"usher.sh/usher/internal/snapshot"
 )
 
 // Maintenance carries out what package maintenance decides, but for the drains.
@@ -83,6 +85,30 @@ func (w *Maintenance) SetConditions(ctx context.Context, c maintenance.NodeCondi
 	}
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: c.Node}}
 	return answers.Of(w.Client.Status().Patch(ctx, node, client.RawPatch(types.StrategicMergePatchType, body), client.FieldOwner(fieldManager)))
+}
+
+// marksPatch is a merge patch of what maintenances set on a node beside drains. Lists are replaced as a whole: it insists on the version that was read.
+type marksPatch struct {
+	Metadata patchMeta `json:"metadata"`
+	Spec     struct {
+		Unschedulable *bool           `json:"unschedulable,omitempty"`
+		Taints        *[]corev1.Taint `json:"taints,omitempty"`
+	} `json:"spec"`
+}
+
+// SetMarks writes on a node what maintenances set there beside drains, with its record.
+func (w *Maintenance) SetMarks(ctx context.Context, seen *corev1.Node, c *maintenance.MarksChange) answers.Answer {
+	patch := marksPatch{Metadata: patchMeta{UID: seen.UID, ResourceVersion: seen.ResourceVersion, Annotations: map[string]*string{snapshot.MarksAnnotation: nil}}}
+	if len(c.Marks) > 0 {
+		patch.Metadata.Annotations[snapshot.MarksAnnotation] = new(strings.Join(c.Marks, ","))
+	}
+	patch.Spec.Unschedulable, patch.Spec.Taints = c.Unschedulable, c.Taints
+	body, err := json.Marshal(patch)
+	if err != nil {
+		return answers.Answer{Code: answers.Rejected, Message: err.Error()}
+	}
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: seen.Name}}
+	return answers.Of(w.Client.Patch(ctx, node, client.RawPatch(types.MergePatchType, body), client.FieldOwner(fieldManager)))
 }
 
 // mostAnswer is how much of a hook's answer is read, in bytes: it is thrown away.

@@ -236,7 +236,7 @@ func (k *noticeKeeper) follow(ctx context.Context, d *notice.Decision, view *obs
 	wanted := map[string]bool{}
 	for i := range d.Outcomes {
 		o := &d.Outcomes[i]
-		if o.Result != notice.Drains || o.Source != notice.Azure && o.Source != notice.Logind {
+		if o.Result != notice.Acts || o.Source != notice.Azure && o.Source != notice.Logind {
 			continue
 		}
 		at := slices.IndexFunc(view.Maintenances, func(m *v1alpha1.NodeMaintenance) bool { return m.Name == o.Name() })

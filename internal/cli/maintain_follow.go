@@ -117,7 +117,7 @@ func complete(m *v1alpha1.NodeMaintenance) bool {
 func stalled(m *v1alpha1.NodeMaintenance) bool {
 	goingOn := m.Status.Counts.Draining + m.Status.Counts.Drained
 	for i := range m.Status.Nodes {
-		if e := &m.Status.Nodes[i]; e.Step == v1alpha1.StepDrained && !e.Blocked {
+		if e := &m.Status.Nodes[i]; (e.Step == v1alpha1.StepDrained || e.Step == v1alpha1.StepMarked) && !e.Blocked {
 			goingOn--
 		}
 	}

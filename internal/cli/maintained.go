@@ -18,10 +18,10 @@ import (
 	"usher.sh/usher/internal/text"
 )
 
-// maintained says which NodeMaintenances have nodes, by node. Only nodes whose record a maintenance wrote are asked about, and nothing is read
+// maintained says which NodeMaintenances have nodes, by node. Only nodes on which a maintenance wrote a record are asked about, and nothing is read
 // where there are none. The record alone keeps no node: its maintenance may be gone, with its manager.
 func maintained(ctx context.Context, flags *genericclioptions.ConfigFlags, nodes []*snapshot.Node) (map[string]string, error) {
-	nodes = slices.DeleteFunc(nodes, func(n *snapshot.Node) bool { return !maintenance.Owned(n) })
+	nodes = slices.DeleteFunc(nodes, func(n *snapshot.Node) bool { return !maintenance.Has(n) })
 	if len(nodes) == 0 {
 		return nil, nil
 	}

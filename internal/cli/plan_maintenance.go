@@ -15,6 +15,9 @@ import (
 
 // planOfMaintenance is the drain of all nodes that a maintenance selects now, as many at a time as it allows.
 func planOfMaintenance(m *v1alpha1.NodeMaintenance, view snapshot.View) (drain.Request, error) {
+	if !maintenance.Drains(m) {
+		return drain.Request{}, fmt.Errorf("spec.action is %s: no pod leaves a node for it", m.Spec.Action)
+	}
 	var nodes []*maintenance.Node
 	for _, n := range view.Cluster.Nodes() {
 		nodes = append(nodes, &maintenance.Node{Node: n})

@@ -119,7 +119,7 @@ func (o *uncordonOptions) read(ctx context.Context, s *session) (snapshot.View, 
 func (o *uncordonOptions) maintained(ctx context.Context, view snapshot.View, names []string) map[string]string {
 	var nodes []*snapshot.Node
 	for _, name := range names {
-		if n := view.Cluster.Node(name); maintenance.Owned(n) {
+		if n := view.Cluster.Node(name); maintenance.Has(n) {
 			nodes = append(nodes, n)
 		}
 	}

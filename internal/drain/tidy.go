@@ -242,7 +242,7 @@ func (d *decider) leaveNode(t *target, failed []string) []string {
 		record := *n.Drain
 		record.State, record.Beat = string(d.led.ending), d.Now
 		a.Record = &record
-	case cordoned:
+	case cordoned && !n.KeepsCordon():
 		a.Kind = Uncordon
 	default:
 		a.Kind = Unmark

@@ -123,6 +123,8 @@ func Release(view snapshot.View, n *snapshot.Node, dead map[string]bool) (Action
 		return Action{}, n.DrainError
 	case n.Drain == nil && !n.Unschedulable:
 		return Action{}, "it is schedulable"
+	case n.Drain == nil && n.KeepsCordon():
+		return Action{}, "a NodeMaintenance keeps it cordoned; usher maintain --delete NAME ends that: kubectl get nodemaintenances names it"
 	case n.Drain == nil:
 		return Action{}, fmt.Sprintf("it was cordoned by another client, not by usher; kubectl uncordon %s removes that", n.Name)
 	case d.drainedByAnother(n):
@@ -131,6 +133,8 @@ func Release(view snapshot.View, n *snapshot.Node, dead map[string]bool) (Action
 		return Action{Kind: Unmark, Node: n, Why: "it is schedulable already"}, ""
 	case !n.Drain.Cordoned:
 		return Action{Kind: Unmark, Node: n, Why: "the cordon was there before the drain and stays"}, ""
+	case n.KeepsCordon():
+		return Action{Kind: Unmark, Node: n, Why: "a NodeMaintenance keeps it cordoned"}, ""
 	case !n.UsherCordon():
 		return Action{Kind: Unmark, Node: n, Why: fmt.Sprintf("%s has cordoned it since, and that stays", n.CordonedBy)}, ""
 	}

@@ -101,6 +101,8 @@ func TestWhyWithoutNodes(t *testing.T) {
 	same(t, "blockers", []string{"p: NodeUnreachable"}, reasonsOf(drain.Why(view, view.Cluster.Pod("uid-p"))))
 }
 
+func keptCordoned(n *nodeOf) { n.Marks = []string{snapshot.CordonMark} }
+
 func TestRelease(t *testing.T) {
 	long := start.Add(-time.Hour)
 	cases := map[string]struct {
@@ -115,6 +117,8 @@ func TestRelease(t *testing.T) {
 		"… which is still at it":          {node("a", drainedBy("x", start.In(time.FixedZone("", 3600)))), nil, "x@host is draining it since 12:00:00; stop that drain first"},
 		"… which is known to be dead":     {node("a", drainedBy("x", start)), map[string]bool{"x": true}, "uncordon a"},
 		"drained on an earlier cordon":    {node("a", drainedBy("x", long), foundCordoned), nil, "unmark a"},
+		"kept cordoned by a maintenance":  {node("a", cordoned, keptCordoned), nil, "a NodeMaintenance keeps it cordoned; usher maintain --delete NAME ends that: kubectl get nodemaintenances names it"},
+		"… beside a drain":                {node("a", drainedBy("x", long), keptCordoned), nil, "unmark a"},
 		"cordoned anew since":             {node("a", drainedBy("x", long), cordonedAnew), nil, "unmark a"},
 		"a record that cannot be read":    {node("a", cordoned, func(n *nodeOf) { n.DrainError = "bad json" }), nil, "bad json"},
 		"a record left, cordon taken off": {node("a", drainedBy("x", long), schedulable), nil, "unmark a"},

@@ -55,6 +55,8 @@ func TestAgentsMaintenancesAreLimited(t *testing.T) {
 		"with a wait":                   {"CREATE", agent, nil, then("wait"), false},
 		"which deletes the node":        {"CREATE", agent, nil, with(m, "spec", "whenDrained", tree{"deleteNode": tree{}}), false},
 		"which gives the node back":     {"CREATE", agent, nil, with(m, "spec", "whenDrained", tree{}), false},
+		"which cordons it":              {"CREATE", agent, nil, with(m, "spec", "action", "Cordon"), true},
+		"which taints it":               {"CREATE", agent, nil, with(m, "spec", "action", "Taint"), false},
 		"with a label":                  {"CREATE", agent, nil, with(m, "metadata", "labels", tree{"a": "b"}), false},
 		"with a finalizer":              {"CREATE", agent, nil, with(m, "metadata", "finalizers", []any{"a.example/b"}), false},
 		"owned by another":              {"CREATE", agent, nil, with(m, "metadata", "ownerReferences", []any{tree{"apiVersion": "v1", "kind": "Node", "name": "n2"}}), false},

@@ -62,6 +62,7 @@ func TestTheManagerMakesMaintenancesOfNoticesOnly(t *testing.T) {
 		"makes one of two nodes":           {"CREATE", manager, nil, m("ec2.notice.usher.sh/Reboot", "n1", "n2"), false},
 		"makes one of a selector":          {"CREATE", manager, nil, with(notice, "spec", "nodes", tree{"selector": tree{}}), false},
 		"makes one that deletes the Node":  {"CREATE", manager, nil, with(notice, "spec", "whenDrained", tree{"deleteNode": tree{}}), false},
+		"makes one that cordons":           {"CREATE", manager, nil, with(notice, "spec", "action", "Cordon"), true},
 		"makes one with nothing after":     {"CREATE", manager, nil, with(notice, "spec", "whenDrained", nil), true},
 		"tightens one":                     {"UPDATE", manager, notice, with(notice, "spec", "deadlineTime", "t"), true},
 		"tightens a person's":              {"UPDATE", manager, person, with(person, "spec", "deadlineTime", "t"), false},
@@ -94,6 +95,44 @@ func TestRequestersOfNotices(t *testing.T) {
 	} {
 		got := verdict(t, "usher-notice-requesters", tree{
 			"request": tree{"operation": "CREATE", "userInfo": tree{"username": "anna"}}, "object": tree{"spec": tree{"requester": c.requester}}, "oldObject": nil, "authorizer": c.patchesNodes,
+		})
+		if (got == "") != c.allowed {
+			t.Errorf("%s: %q", name, got)
+		}
+	}
+}
+
+// Of the taints of a node the manager changes those alone that its record names, and none by which Kubernetes, autoscalers or Usher act.
+func TestTheManagerSetsTaintsOfItsRecordOnly(t *testing.T) {
+	node := func(marks string, taints ...any) tree {
+		return tree{"metadata": tree{"name": "n1", "annotations": tree{"usher.sh/marks": marks}}, "spec": tree{"taints": taints}}
+	}
+	taint := func(key, value, effect string) tree {
+		if value == "" {
+			return tree{"key": key, "effect": effect}
+		}
+		return tree{"key": key, "value": value, "effect": effect}
+	}
+	bad, bare, foreign := taint("example.com/bad", "disk", "NoSchedule"), taint("bare", "", "NoExecute"), taint("a", "b", "NoSchedule")
+	for name, c := range map[string]struct {
+		old, object tree
+		allowed     bool
+	}{
+		"sets one":                      {node("", foreign), node("cordon,example.com/bad=disk:NoSchedule", foreign, bad), true},
+		"sets one without a value":      {node("", foreign), node("bare:NoExecute", foreign, bare), true},
+		"takes one off":                 {node("example.com/bad=disk:NoSchedule", bad, foreign), node("", foreign), true},
+		"sets one that is not recorded": {node(""), node("cordon", bad), false},
+		"takes another's off":           {node("", foreign), node(""), false},
+		"changes another's":             {node("", foreign), node("a=c:NoSchedule", taint("a", "c", "NoSchedule")), false},
+		"sets one of Kubernetes":        {node(""), node("node.kubernetes.io/x:NoSchedule", taint("node.kubernetes.io/x", "", "NoSchedule")), false},
+		"sets one of an autoscaler":     {node(""), node("karpenter.sh/disrupted:NoSchedule", taint("karpenter.sh/disrupted", "", "NoSchedule")), false},
+		"takes one of an autoscaler":    {node("ToBeDeletedByClusterAutoscaler:NoSchedule", taint("ToBeDeletedByClusterAutoscaler", "", "NoSchedule")), node(""), false},
+		"sets one of Usher":             {node(""), node("usher.sh/memory-pressure:NoSchedule", taint("usher.sh/memory-pressure", "", "NoSchedule")), false},
+		"fences":                        {node(""), node("", taint("node.kubernetes.io/out-of-service", "usher", "NoExecute")), true},
+		"cordons":                       {node(""), with(node("cordon"), "spec", "unschedulable", true), true},
+	} {
+		got := verdict(t, "usher-manager-nodes", tree{
+			"request": tree{"operation": "UPDATE", "userInfo": tree{"username": "system:serviceaccount:usher-system:usher-manager"}}, "oldObject": c.old, "object": c.object,
 		})
 		if (got == "") != c.allowed {
 			t.Errorf("%s: %q", name, got)

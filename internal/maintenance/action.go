@@ -83,6 +83,7 @@ type Decision struct {
 	Replacements []Replacement
 	Deletions    []Deletion
 	Conditions   []NodeConditions
+	Marks        []Marks
 	// Statuses are those that are to change, by the name of the maintenance.
 	Statuses map[string]*v1alpha1.NodeMaintenanceStatus
 	// Adopt are the names of maintenances that get the finalizer, Release of those that lose it.

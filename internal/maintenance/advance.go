@@ -22,10 +22,13 @@ const failingFor = 5 * time.Minute
 
 // advance brings the entries of a maintenance to where their nodes are.
 func (d *decider) advance(w *work) {
-	kept := w.status.Nodes[:0]
+	kept, keep := w.status.Nodes[:0], d.keep
+	if !Drains(w.m) {
+		keep = d.keepMarked
+	}
 	for i := range w.status.Nodes {
 		e := w.status.Nodes[i]
-		if d.keep(w, &e) {
+		if keep(w, &e) {
 			kept = append(kept, e)
 		}
 	}
@@ -174,7 +177,7 @@ func (d *decider) follow(w *work, e *v1alpha1.MaintainedNode, from int) bool {
 		{when.Wait != nil, v1alpha1.StepWaiting},
 		{w.replaces(), v1alpha1.StepReplacingMembers},
 		{when.DeleteNode != nil, v1alpha1.StepDeletingNode},
-		{when.KeepCordoned != nil, v1alpha1.StepDrained},
+		{when.KeepCordoned != nil, w.keptStep()},
 	}
 	for _, s := range steps[from:] {
 		if s.wanted {

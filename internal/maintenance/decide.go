@@ -13,7 +13,8 @@ type decider struct {
 	Input
 
 	nodes   map[string]*Node
-	works   []*work
+	works   []*work                                // that drain
+	markers []*work                                // that do not
 	turns   map[string]bool                        // nodes in work that nothing was done to yet, and that have room now
 	waits   map[string]*work                       // nodes in work that nothing objects to, and one that has no room for each
 	looks   map[string][]*v1alpha1.NodeMaintenance // nodes that get an entry once nothing objects, and by whose terms that is looked for
@@ -75,16 +76,18 @@ func Decide(in Input) Decision {
 		d.nodes[n.Name] = n
 	}
 	d.gather()
-	for _, w := range d.works {
+	for _, w := range d.all() {
 		d.advance(w)
 		w.measure()
 	}
 	d.begin()
+	d.beginMarks()
 	d.keepBegun()
 	for _, name := range d.concerned() {
 		d.order(name)
 	}
 	d.noteConditions()
+	d.noteMarks()
 	d.conclude()
 	return d.out
 }
@@ -104,9 +107,16 @@ func (d *decider) gather() {
 			w.selects[name] = true
 		}
 		w.measure()
-		d.works = append(d.works, w)
+		if Drains(m) {
+			d.works = append(d.works, w)
+		} else {
+			d.markers = append(d.markers, w)
+		}
 	}
 }
+
+// all are the works of all maintenances.
+func (d *decider) all() []*work { return slices.Concat(d.works, d.markers) }
 
 // concerned returns the names of all nodes to which something may be done, or is done.
 func (d *decider) concerned() []string {

@@ -24,11 +24,11 @@ type Input struct {
 	Calls        map[Call]*Attempt // by what was to be done
 }
 
-// Free reports whether a node is there, and neither has a record of a maintenance nor is in the status of one.
+// Free reports whether a node is there, and neither has a record of a maintenance nor is in the status of one that drains.
 func (in *Input) Free(node types.UID) bool {
 	has := func(e v1alpha1.MaintainedNode) bool { return e.UID == node }
 	return slices.ContainsFunc(in.Nodes, func(n *Node) bool { return n.UID == node && !Owned(n.Node) }) &&
-		!slices.ContainsFunc(in.Maintenances, func(m *v1alpha1.NodeMaintenance) bool { return slices.ContainsFunc(m.Status.Nodes, has) })
+		!slices.ContainsFunc(in.Maintenances, func(m *v1alpha1.NodeMaintenance) bool { return Drains(m) && slices.ContainsFunc(m.Status.Nodes, has) })
 }
 
 // Node is a node as maintenances see it.
@@ -55,6 +55,9 @@ func (n *Node) condition(kind corev1.NodeConditionType) *corev1.NodeCondition {
 func Owned(n *snapshot.Node) bool {
 	return n != nil && n.Drain != nil && n.Drain.OfMaintenance()
 }
+
+// Has reports whether a maintenance has the node, by a record on it: it drains it, or keeps it cordoned.
+func Has(n *snapshot.Node) bool { return Owned(n) || n != nil && n.KeepsCordon() }
 
 // Unended reports whether a maintenance's drain has not come to an end, as far as the record on its node says. One that is blocked goes on,
 // with what it has asked for and its surges, until something clears.

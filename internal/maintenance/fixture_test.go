@@ -115,6 +115,14 @@ func brief(d Decision) []string {
 	for _, del := range d.Deletions {
 		lines = append(lines, "delete "+del.Node)
 	}
+	for _, m := range d.Marks {
+		for _, mark := range m.Release {
+			lines = append(lines, "unmark "+m.Node+" "+mark)
+		}
+		for _, mark := range m.Wanted {
+			lines = append(lines, "mark "+m.Node+" "+mark)
+		}
+	}
 	for _, name := range d.Adopt {
 		lines = append(lines, "adopt "+name)
 	}

@@ -116,7 +116,7 @@ func (d *decider) sayWaits() {
 // advances reports whether something is done to a node of the maintenance, or is awaited that comes by itself.
 func (d *decider) advances(w *work) bool {
 	return slices.ContainsFunc(w.status.Nodes, func(e v1alpha1.MaintainedNode) bool {
-		return !e.Blocked && e.Step != v1alpha1.StepDrained && d.waits[e.Name] == nil
+		return !e.Blocked && e.Step != w.keptStep() && d.waits[e.Name] == nil
 	})
 }
 

@@ -35,7 +35,7 @@ const (
 func (d *decider) conclude() {
 	d.out.Statuses = map[string]*v1alpha1.NodeMaintenanceStatus{}
 	d.sayWaits()
-	for _, w := range d.works {
+	for _, w := range d.all() {
 		has := slices.Contains(w.m.Finalizers, Finalizer)
 		switch {
 		case w.live() && !has:
@@ -88,7 +88,7 @@ func (d *decider) count(w *work) (v1alpha1.NodeCounts, []string) {
 		switch e := &w.status.Nodes[i]; {
 		case e.Blocked:
 			counts.Blocked++
-		case e.Step == v1alpha1.StepDraining && d.waits[e.Name] != nil:
+		case e.Step == v1alpha1.StepMarking, e.Step == v1alpha1.StepDraining && d.waits[e.Name] != nil:
 			counts.Planned++
 		case e.Step == v1alpha1.StepDraining:
 			counts.Draining++
@@ -116,7 +116,7 @@ func (d *decider) count(w *work) (v1alpha1.NodeCounts, []string) {
 func (d *decider) standing(w *work, missing []string) (reason, message string) {
 	counts := w.status.Counts
 	open := counts.Planned + counts.Draining + counts.Drained
-	kept := open > 0 && counts.Planned+counts.Draining == 0 && !slices.ContainsFunc(w.status.Nodes, func(e v1alpha1.MaintainedNode) bool { return e.Step != v1alpha1.StepDrained })
+	kept := open > 0 && counts.Planned+counts.Draining == 0 && !slices.ContainsFunc(w.status.Nodes, func(e v1alpha1.MaintainedNode) bool { return e.Step != w.keptStep() })
 	switch {
 	case !w.live():
 		return reasonDeleting, fmt.Sprintf("%s to be given back", text.Count(len(w.status.Nodes), "node"))
@@ -133,7 +133,7 @@ func (d *decider) standing(w *work, missing []string) (reason, message string) {
 	case counts.Planned > 0 && w.lacks != nil && !d.advances(w):
 		return d.lackingWords(w)
 	case kept:
-		return reasonComplete, fmt.Sprintf("%s drained and kept cordoned until this object is deleted", text.Count(int(counts.Drained), "node"))
+		return reasonComplete, w.keptWords(text.Count(int(counts.Drained), "node"))
 	case open == 0:
 		return reasonComplete, "all nodes are done"
 	}

@@ -41,6 +41,9 @@ func overlaps(m *v1alpha1.NodeMaintenance, names []string, nodes []*Node, others
 	var warnings []string
 	for i := range others {
 		other := &others[i]
+		if !Drains(m) || !Drains(other) {
+			continue // beside a drain, what others set stays until they are deleted
+		}
 		theirs, err := Selected(&other.Spec.Nodes, nodes)
 		if err != nil || other.Name == m.Name || other.DeletionTimestamp != nil {
 			continue

@@ -136,8 +136,10 @@ func slimNode(object any) (any, error) {
 	slim.Status.NodeInfo.BootID = policycache.Short(node.Status.NodeInfo.BootID)
 	slim.Status.NodeInfo.KubeletVersion = policycache.Short(node.Status.NodeInfo.KubeletVersion)
 	slim.Annotations = policycache.NodeAnnotations(slim)
-	if record, ok := node.Annotations[snapshot.DrainAnnotation]; ok {
-		slim.Annotations[snapshot.DrainAnnotation] = record
+	for _, annotation := range []string{snapshot.DrainAnnotation, snapshot.MarksAnnotation} {
+		if record, ok := node.Annotations[annotation]; ok {
+			slim.Annotations[annotation] = record
+		}
 	}
 	for i := range node.Status.Conditions {
 		slim.Status.Conditions = append(slim.Status.Conditions, slimCondition(&node.Status.Conditions[i]))

@@ -20,8 +20,11 @@ type Action string
 
 // The actions.
 const (
-	Drain  Action = "Drain"  // a NodeMaintenance drains the node, and keeps it cordoned until the notice is withdrawn
-	Report Action = "Report" // an Event on the Node
+	Drain    Action = "Drain"  // a NodeMaintenance drains the node, and keeps it cordoned until the notice is withdrawn
+	Cordon   Action = "Cordon" // one keeps it cordoned until then, and no pod leaves
+	SetTaint Action = "Taint"  // one keeps a taint on it until then
+	CallHook Action = "Hook"   // one calls a hook, and does nothing to the node
+	Report   Action = "Report" // an Event on the Node
 )
 
 // Config says what notices lead to. It is made by Parse.
@@ -50,8 +53,10 @@ type Rule struct {
 	Action    Action // "": the kind's
 	// EffectiveAfter is how long after the alert, condition or taint began its notice takes effect; 0: not known.
 	EffectiveAfter time.Duration
-	// Hook is called once the node is drained; "": none is.
+	// Hook is called once the node is drained, or what else is done is; "": none is.
 	Hook string
+	// Sets is the taint that SetTaint sets.
+	Sets *v1alpha1.MaintenanceTaint
 }
 
 // AlertRule matches alerts by their labels.

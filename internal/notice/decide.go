@@ -28,7 +28,7 @@ type Result string
 
 // The results.
 const (
-	Drains    Result = "Drains"    // a maintenance drains the node, or will
+	Acts      Result = "Acts"      // a maintenance drains the node, or does what else is to be done, or will
 	Reports   Result = "Reports"   // an Event says it
 	Withdraws Result = "Withdraws" // it does not stand any more, and what it has led to is undone
 	Nothing   Result = "Nothing"   // it does not stand, and has led to nothing
@@ -102,7 +102,6 @@ func Decide(in Input) Decision {
 // follow decides about a notice that was reported.
 func (d *decider) follow(r *Reported) (Result, string) {
 	m, node := d.known[r.Name()], d.nodes[r.Node]
-	drains := d.Config.action(r) == Drain
 	if m != nil && !strings.Contains(m.Spec.Requester, domain+"/") {
 		return Waits, fmt.Sprintf("NodeMaintenance %s, which was made by %s, has the name that this notice needs: delete it", m.Name, text.Name(m.Spec.Requester))
 	}
@@ -114,17 +113,20 @@ func (d *decider) follow(r *Reported) (Result, string) {
 		return Withdraws, fmt.Sprintf("%s of node %s does not stand any more: the node is given back", r.Kind, r.Node)
 	case node == nil:
 		return NoNode, fmt.Sprintf("there is no node %s", text.Name(r.Node))
-	case !drains:
+	case d.Config.action(r) == Report:
 		return d.report(r, node, m)
 	case m == nil:
 		m = d.Config.maintenance(r, node, d.Now)
 		d.out.Create = append(d.out.Create, m)
 		d.wakeFor(m)
-		return Drains, d.drainWords(m, node)
+		return Acts, d.words(m, node)
 	case m.DeletionTimestamp != nil:
-		return Waits, fmt.Sprintf("node %s is being given back after an earlier report; it is drained anew once that is done", r.Node)
+		return Waits, fmt.Sprintf("node %s is being given back after an earlier report; the next one counts once that is done", r.Node)
+	case !d.Config.does(r, m):
+		d.out.Delete = append(d.out.Delete, m)
+		return Waits, fmt.Sprintf("node %s is given back first, since by the configuration something else is to be done about %s now", r.Node, r.Kind)
 	}
-	return Drains, d.drainWords(d.change(m, &r.Notice), node)
+	return Acts, d.words(d.change(m, &r.Notice), node)
 }
 
 // report makes an Event of a notice that is only reported. What an earlier configuration had it lead to is undone.
@@ -207,9 +209,14 @@ func (d *decider) wakeFor(m *v1alpha1.NodeMaintenance) {
 	}
 }
 
-// drainWords say of a maintenance what it will do.
-func (d *decider) drainWords(m *v1alpha1.NodeMaintenance, node *Node) string {
-	words := fmt.Sprintf("NodeMaintenance %s drains node %s", m.Name, node.Name)
+// actionWords say what maintenances do to their nodes.
+var actionWords = map[v1alpha1.MaintenanceAction]string{
+	"": "drains", v1alpha1.ActionDrain: "drains", v1alpha1.ActionCordon: "cordons", v1alpha1.ActionTaint: "taints", v1alpha1.ActionHook: "calls a hook for",
+}
+
+// words say of a maintenance what it will do.
+func (d *decider) words(m *v1alpha1.NodeMaintenance, node *Node) string {
+	words := fmt.Sprintf("NodeMaintenance %s %s node %s", m.Name, actionWords[m.Spec.Action], node.Name)
 	if begin := timeOf(m, BeginAnnotation); begin.After(d.Now) {
 		words += " from " + begin.UTC().Format(time.RFC3339) + " on"
 	}

@@ -37,6 +37,7 @@ func until(after time.Duration) func(*Reported) {
 	return func(r *Reported) { r.EndTime = noon.Add(after) }
 }
 func from(source Source) func(*Reported) { return func(r *Reported) { r.Source = source } }
+func by(rule Rule) func(*Reported)       { return func(r *Reported) { r.Rule = &rule } }
 func withdrawn(r *Reported)              { r.Withdrawn = true }
 
 // made is the maintenance that a notice made, an hour ago or less.
@@ -61,37 +62,37 @@ func TestDecide(t *testing.T) {
 	}{
 		"a spot instance with two minutes": {
 			in:   Input{Notices: []Reported{spot(2 * time.Minute)}},
-			want: []string{"create n1 until 12:01:55", "Drains e1"},
+			want: []string{"create n1 until 12:01:55", "Acts e1"},
 		},
-		"with thirty seconds": {in: Input{Notices: []Reported{spot(30 * time.Second)}}, want: []string{"create n1 until 12:00:25", "Drains e1"}},
+		"with thirty seconds": {in: Input{Notices: []Reported{spot(30 * time.Second)}}, want: []string{"create n1 until 12:00:25", "Acts e1"}},
 		"with four seconds: the margin is a quarter": {
-			in: Input{Notices: []Reported{spot(4 * time.Second)}}, want: []string{"create n1 until 12:00:03", "Drains e1"},
+			in: Input{Notices: []Reported{spot(4 * time.Second)}}, want: []string{"create n1 until 12:00:03", "Acts e1"},
 		},
-		"whose time has passed": {in: Input{Notices: []Reported{spot(-time.Minute)}}, want: []string{"create n1", "Drains e1"}},
-		"without a time":        {in: Input{Notices: []Reported{spot(0)}}, want: []string{"create n1", "Drains e1"}},
+		"whose time has passed": {in: Input{Notices: []Reported{spot(-time.Minute)}}, want: []string{"create n1", "Acts e1"}},
+		"without a time":        {in: Input{Notices: []Reported{spot(0)}}, want: []string{"create n1", "Acts e1"}},
 		"in hours": {
 			in:   Input{Notices: []Reported{spot(5*time.Hour, of(Reboot))}},
-			want: []string{"create n1 until 16:59:55 suspended", "Drains e1"}, next: 4 * time.Hour,
+			want: []string{"create n1 until 16:59:55 suspended", "Acts e1"}, next: 4 * time.Hour,
 		},
-		"again":   {in: Input{Notices: []Reported{spot(2 * time.Minute)}, Maintenances: all(plain)}, want: []string{"Drains e1"}},
-		"earlier": {in: Input{Notices: []Reported{spot(time.Minute)}, Maintenances: all(plain)}, want: []string{"change n1 until 12:00:55", "Drains e1"}},
-		"later":   {in: Input{Notices: []Reported{spot(time.Hour)}, Maintenances: all(plain)}, want: []string{"Drains e1"}},
+		"again":   {in: Input{Notices: []Reported{spot(2 * time.Minute)}, Maintenances: all(plain)}, want: []string{"Acts e1"}},
+		"earlier": {in: Input{Notices: []Reported{spot(time.Minute)}, Maintenances: all(plain)}, want: []string{"change n1 until 12:00:55", "Acts e1"}},
+		"later":   {in: Input{Notices: []Reported{spot(time.Hour)}, Maintenances: all(plain)}, want: []string{"Acts e1"}},
 		"earlier by so little that the deadline would be later": {
 			in:   Input{Notices: []Reported{spot(9 * time.Second)}, Maintenances: all(made(spot(10*time.Second), 110*time.Second))},
-			want: []string{"change n1 until 12:00:05", "Drains e1"},
+			want: []string{"change n1 until 12:00:05", "Acts e1"},
 		},
 		"with a time, where it had none": {
-			in: Input{Notices: []Reported{spot(time.Minute)}, Maintenances: all(made(spot(0), 0))}, want: []string{"change n1 until 12:00:55", "Drains e1"},
+			in: Input{Notices: []Reported{spot(time.Minute)}, Maintenances: all(made(spot(0), 0))}, want: []string{"change n1 until 12:00:55", "Acts e1"},
 		},
-		"without a time, where it had one":  {in: Input{Notices: []Reported{spot(0)}, Maintenances: all(plain)}, want: []string{"Drains e1"}},
-		"twice at once: the earlier counts": {in: Input{Notices: []Reported{spot(time.Minute), spot(2 * time.Minute)}}, want: []string{"create n1 until 12:00:55", "Drains e1"}},
-		"withdrawn and reported anew":       {in: Input{Notices: []Reported{spot(time.Minute, withdrawn), spot(2 * time.Minute)}}, want: []string{"create n1 until 12:01:55", "Drains e1"}},
+		"without a time, where it had one":  {in: Input{Notices: []Reported{spot(0)}, Maintenances: all(plain)}, want: []string{"Acts e1"}},
+		"twice at once: the earlier counts": {in: Input{Notices: []Reported{spot(time.Minute), spot(2 * time.Minute)}}, want: []string{"create n1 until 12:00:55", "Acts e1"}},
+		"withdrawn and reported anew":       {in: Input{Notices: []Reported{spot(time.Minute, withdrawn), spot(2 * time.Minute)}}, want: []string{"create n1 until 12:01:55", "Acts e1"}},
 		"withdrawn":                         {in: Input{Notices: []Reported{spot(2*time.Minute, withdrawn)}, Maintenances: all(plain)}, want: []string{"delete n1", "Withdraws e1"}},
 		"withdrawn, and nothing was done":   {in: Input{Notices: []Reported{spot(0, withdrawn)}}, want: []string{"Nothing e1"}},
 		"withdrawn of a node that is gone":  {in: Input{Notices: []Reported{spot(0, withdrawn, on("n9"))}}, want: []string{"Nothing e1"}},
 		"withdrawn again":                   {in: Input{Notices: []Reported{spot(0, withdrawn)}, Maintenances: all(made(spot(0), 0, deleted))}, want: []string{"Nothing e1"}},
 		"another event of the node": {
-			in: Input{Notices: []Reported{spot(time.Minute, func(r *Reported) { r.Event = "e2" })}, Maintenances: all(plain)}, want: []string{"create n1 until 12:00:55", "Drains e2"},
+			in: Input{Notices: []Reported{spot(time.Minute, func(r *Reported) { r.Event = "e2" })}, Maintenances: all(plain)}, want: []string{"create n1 until 12:00:55", "Acts e2"},
 		},
 		"while it is given back": {in: Input{Notices: []Reported{spot(time.Minute)}, Maintenances: all(made(spot(0), 0, deleted))}, want: []string{"Waits e1"}},
 		"an unknown node":        {in: Input{Notices: []Reported{spot(0, on("n9"))}}, want: []string{"NoNode e1"}},
@@ -102,10 +103,10 @@ func TestDecide(t *testing.T) {
 		"that was reported":           {in: Input{Notices: []Reported{spot(0, of(Rebalance))}, Reported: map[string]bool{plain.Name: true}}, want: []string{"Reports e1"}},
 		"that is reported, and acted": {in: Input{Notices: []Reported{spot(0, of(Rebalance))}, Maintenances: all(plain)}, want: []string{"delete n1", "event n1 NoticeRebalance", "Reports e1"}},
 		"that has ended":              {in: Input{Notices: []Reported{spot(0, until(0))}, Maintenances: all(plain)}, want: []string{"delete n1", "Withdraws e1"}},
-		"that stands for a while":     {in: Input{Notices: []Reported{spot(0, until(time.Minute))}}, want: []string{"create n1 ends 12:01:00", "Drains e1"}, next: time.Minute},
+		"that stands for a while":     {in: Input{Notices: []Reported{spot(0, until(time.Minute))}}, want: []string{"create n1 ends 12:01:00", "Acts e1"}, next: time.Minute},
 		"that stands longer": {
 			in:   Input{Notices: []Reported{spot(0, until(2*time.Minute))}, Maintenances: all(made(spot(0, until(time.Minute)), 0))},
-			want: []string{"change n1 ends 12:02:00", "Drains e1"}, next: 2 * time.Minute,
+			want: []string{"change n1 ends 12:02:00", "Acts e1"}, next: 2 * time.Minute,
 		},
 		"that was not reported again":  {in: Input{Maintenances: all(made(spot(0, until(-time.Second)), time.Minute))}, want: []string{"delete n1"}},
 		"that is to be reported again": {in: Input{Maintenances: all(made(spot(0, until(time.Second)), time.Minute))}, next: time.Second},
@@ -113,15 +114,28 @@ func TestDecide(t *testing.T) {
 		"whose begin has come":         {in: Input{Maintenances: all(made(spot(time.Hour), time.Minute))}, want: []string{"change n1 until 12:59:55"}},
 		"whose begin comes earlier": {
 			in:   Input{Notices: []Reported{spot(90 * time.Minute)}, Maintenances: all(later)},
-			want: []string{"change n1 until 13:29:55 suspended", "Drains e1"}, next: 30 * time.Minute,
+			want: []string{"change n1 until 13:29:55 suspended", "Acts e1"}, next: 30 * time.Minute,
 		},
-		"that a person has suspended": {in: Input{Notices: []Reported{spot(2 * time.Minute)}, Maintenances: all(made(spot(2*time.Minute), 0, func(m *v1alpha1.NodeMaintenance) { m.Spec.Suspend = true }))}, want: []string{"Drains e1"}},
+		"that a person has suspended": {in: Input{Notices: []Reported{spot(2 * time.Minute)}, Maintenances: all(made(spot(2*time.Minute), 0, func(m *v1alpha1.NodeMaintenance) { m.Spec.Suspend = true }))}, want: []string{"Acts e1"}},
+		"by which the node is cordoned": {
+			in: Input{Notices: []Reported{spot(2*time.Minute, by(Rule{Action: Cordon}))}}, want: []string{"create n1 Cordon", "Acts e1"},
+		},
+		"… again":   {in: Input{Notices: []Reported{spot(2*time.Minute, by(Rule{Action: Cordon}))}, Maintenances: all(made(spot(2*time.Minute, by(Rule{Action: Cordon})), 0))}, want: []string{"Acts e1"}},
+		"… earlier": {in: Input{Notices: []Reported{spot(time.Minute, by(Rule{Action: Cordon}))}, Maintenances: all(made(spot(2*time.Minute, by(Rule{Action: Cordon})), 0))}, want: []string{"change n1 Cordon", "Acts e1"}},
+		"by which it is drained instead": {
+			in: Input{Notices: []Reported{spot(2 * time.Minute)}, Maintenances: all(made(spot(2*time.Minute, by(Rule{Action: Cordon})), 0))}, want: []string{"delete n1 Cordon", "Waits e1"},
+		},
+		"by which it has another taint": {
+			in:   Input{Notices: []Reported{spot(0, by(Rule{Action: SetTaint, Sets: &v1alpha1.MaintenanceTaint{Key: "b"}}))}, Maintenances: all(made(spot(0, by(Rule{Action: SetTaint, Sets: &v1alpha1.MaintenanceTaint{Key: "a"}})), 0))},
+			want: []string{"delete n1 Taint", "Waits e1"},
+		},
+		"by which a hook is called": {in: Input{Notices: []Reported{spot(0, by(Rule{Action: CallHook, Hook: "http://h"}))}}, want: []string{"create n1 Hook", "Acts e1"}},
 		"a source of which all is known": {
 			in: Input{
 				Complete: []Source{Condition}, Notices: []Reported{spot(0, from(Condition), on("n2"))},
 				Maintenances: all(made(spot(0, from(Condition)), 0), made(spot(0, from(Condition), on("n2")), 0), plain, made(spot(0, from(Condition), on("n3")), 0, deleted)),
 			},
-			want: []string{"delete n1", "Drains e1"},
+			want: []string{"delete n1", "Acts e1"},
 		},
 		"a maintenance of a person, and such that only look like a notice's": {
 			in: Input{Complete: []Source{EC2}, Maintenances: all(
@@ -166,6 +180,9 @@ func brief(d Decision) []string {
 		if m.Spec.Suspend {
 			line += " suspended"
 		}
+		if !drains(m) {
+			line += " " + string(m.Spec.Action)
+		}
 		lines = append(lines, line)
 	}
 	for _, m := range d.Create {
@@ -206,7 +223,7 @@ func TestMaintenanceOfANotice(t *testing.T) {
 			OwnerReferences: []metav1.OwnerReference{{APIVersion: "v1", Kind: "Node", Name: "n1", UID: "uid-n1"}},
 		},
 		Spec: v1alpha1.NodeMaintenanceSpec{
-			Nodes: v1alpha1.NodeSelection{Names: []string{"n1"}}, Requester: "ec2.notice.usher.sh/SpotInterruption",
+			Nodes: v1alpha1.NodeSelection{Names: []string{"n1"}}, Action: v1alpha1.ActionDrain, Requester: "ec2.notice.usher.sh/SpotInterruption",
 			Drain: v1alpha1.MaintenanceDrain{
 				UnmanagedPods: v1alpha1.PodsEvict, EmptyDirPods: v1alpha1.PodsEvict, DaemonSetPods: v1alpha1.DaemonSetsIgnore, Surge: v1alpha1.SurgeAuto,
 			},
@@ -222,6 +239,14 @@ func TestMaintenanceOfANotice(t *testing.T) {
 	m := c.maintenance(&problem, &n, noon)
 	if m.Spec.Concurrency.Nodes != 1 || m.Spec.Concurrency.Zones != 1 || m.Spec.WhenDrained.Hook == nil || m.Spec.AtDeadline != v1alpha1.DeadlineStop || m.Spec.Reason != "taint: Problem: r" {
 		t.Errorf("of a problem: %+v", m.Spec)
+	}
+	sets := &v1alpha1.MaintenanceTaint{Key: "a", Value: "b", Effect: v1alpha1.TaintNoExecute}
+	for _, rule := range []Rule{{Action: SetTaint, Sets: sets}, {Action: CallHook, Hook: "http://h"}} {
+		m := c.maintenance(&Reported{r.Notice, &rule}, &n, noon)
+		hook := m.Spec.WhenDrained.Hook != nil
+		if m.Spec.DeadlineTime != nil || (m.Spec.WhenDrained.KeepCordoned != nil) == hook || hook != (rule.Action == CallHook) || !cmp.Equal(m.Spec.Taint, rule.Sets) {
+			t.Errorf("of a rule with action %s: %+v", rule.Action, m.Spec)
+		}
 	}
 	late := Reported{Notice: Notice{Source: Taint, Kind: Problem, Event: "r", Node: "n1", EffectiveTime: noon.Add(time.Minute)}}
 	if to := Decide(Input{Now: noon, Config: c, Nodes: []Node{n}, Notices: []Reported{late}, Maintenances: all(m)}).Change; len(to) != 0 {

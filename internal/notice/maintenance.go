@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"usher.sh/usher/api/v1alpha1"
@@ -75,6 +76,7 @@ func (c *Config) maintenance(r *Reported, node *Node, now time.Time) *v1alpha1.N
 	if Leaves(m.Spec.Requester) {
 		m.Spec.Concurrency = v1alpha1.MaintenanceConcurrency{Nodes: math.MaxInt32, Zones: math.MaxInt32}
 	}
+	c.act(m, r)
 	if r.Rule != nil && r.Rule.Hook != "" {
 		m.Spec.WhenDrained.Hook = &v1alpha1.MaintenanceHook{URL: r.Rule.Hook, Timeout: metav1.Duration{Duration: 10 * time.Second}}
 	}
@@ -86,6 +88,30 @@ func (c *Config) maintenance(r *Reported, node *Node, now time.Time) *v1alpha1.N
 	}
 	c.tighten(m, r.EffectiveTime, now)
 	return m
+}
+
+// act sets what is done to the node.
+func (c *Config) act(m *v1alpha1.NodeMaintenance, r *Reported) {
+	m.Spec.Action = v1alpha1.MaintenanceAction(c.action(r))
+	switch m.Spec.Action {
+	case v1alpha1.ActionTaint:
+		m.Spec.Taint = r.Rule.Sets.DeepCopy()
+	case v1alpha1.ActionHook:
+		m.Spec.WhenDrained = v1alpha1.WhenDrained{}
+	case v1alpha1.ActionDrain, v1alpha1.ActionCordon:
+	}
+}
+
+// does reports whether a maintenance does to its node what the configuration says now of its notice.
+func (c *Config) does(r *Reported, m *v1alpha1.NodeMaintenance) bool {
+	wanted := &v1alpha1.NodeMaintenance{}
+	c.act(wanted, r)
+	return wanted.Spec.Action == cmp.Or(m.Spec.Action, v1alpha1.ActionDrain) && apiequality.Semantic.DeepEqual(wanted.Spec.Taint, m.Spec.Taint)
+}
+
+// drains reports whether a maintenance of a notice drains its node.
+func drains(m *v1alpha1.NodeMaintenance) bool {
+	return cmp.Or(m.Spec.Action, v1alpha1.ActionDrain) == v1alpha1.ActionDrain
 }
 
 // reason says for people why a node is drained, in as much as a maintenance may have.
@@ -102,10 +128,10 @@ func (c *Config) begin(effective time.Time) time.Time {
 	return effective.Add(-c.BeginBefore)
 }
 
-// tighten sets the deadline of a maintenance whose node goes at a time, unless it has an earlier one.
+// tighten sets the deadline of a drain whose node goes at a time, unless it has an earlier one.
 func (c *Config) tighten(m *v1alpha1.NodeMaintenance, effective, now time.Time) {
 	deadline, is := c.deadline(effective, now)
-	if !is || m.Spec.DeadlineTime != nil && !deadline.Before(m.Spec.DeadlineTime) {
+	if !is || !drains(m) || m.Spec.DeadlineTime != nil && !deadline.Before(m.Spec.DeadlineTime) {
 		return
 	}
 	if m.Spec.DeadlineTime == nil {

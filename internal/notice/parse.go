@@ -49,6 +49,7 @@ type ruleFile struct {
 	Action         string         `json:"action"`
 	EffectiveAfter string         `json:"effectiveAfter"`
 	Hook           string         `json:"hook"`
+	SetTaint       *taintFile     `json:"setTaint"`
 	MatchAll       string         `json:"matchAll"`
 }
 
@@ -124,7 +125,7 @@ func (p *parser) config(f *file) *Config {
 		var known Kind
 		one(p, "kinds", Kind(kind), &known, kinds...)
 		action := c.Kinds[known]
-		one(p, "kinds."+kind, Action(f.Kinds[kind]), &action, Drain, Report)
+		one(p, "kinds."+kind, Action(f.Kinds[kind]), &action, Drain, Cordon, Report)
 		c.Kinds[known] = action
 	}
 	if len(f.Rules) > mostRules {
@@ -188,9 +189,10 @@ func (p *parser) rule(field string, f *ruleFile, before []Rule) Rule {
 		p.fail(field+".name", "%q is the name of an earlier rule", f.Name)
 	}
 	one(p, field+".kind", Kind(f.Kind), &r.Kind, kinds...)
-	one(p, field+".action", Action(f.Action), &r.Action, Drain, Report)
+	one(p, field+".action", Action(f.Action), &r.Action, Drain, Cordon, SetTaint, CallHook, Report)
 	p.duration(field+".effectiveAfter", f.EffectiveAfter, &r.EffectiveAfter, 0)
 	p.hook(field, f)
+	r.Sets = p.setTaint(field+".setTaint", f)
 	p.subject(field, f, &r)
 	if f.MatchAll != "" && f.MatchAll != "Allow" {
 		p.fail(field+".matchAll", "%q is not Allow, which is all that it may be", text.Cut(f.MatchAll, mostName))
@@ -199,13 +201,47 @@ func (p *parser) rule(field string, f *ruleFile, before []Rule) Rule {
 }
 
 func (p *parser) hook(field string, f *ruleFile) {
+	acts := []Action{Drain, Cordon, SetTaint, CallHook}
 	switch {
+	case f.Hook == "" && f.Action == string(CallHook):
+		p.fail(field+".hook", "it is missing: action: Hook calls it")
 	case f.Hook == "":
 	case len(f.Hook) > mostHook || !strings.HasPrefix(f.Hook, "http://") && !strings.HasPrefix(f.Hook, "https://"):
 		p.fail(field+".hook", "it is no URL of http or https with %d bytes at most", mostHook)
-	case f.Action != string(Drain):
-		p.fail(field+".hook", "it is called once the node is drained, so it goes with action: Drain")
+	case !slices.Contains(acts, Action(f.Action)):
+		p.fail(field+".hook", "it is called once the action is done, so it goes with action: %s", strings.Join(nameList(acts), ", "))
 	}
+}
+
+// What Kubernetes says a taint may be. Taints of these are other clients': Kubernetes', Usher's own and those of autoscalers, which act by them.
+var (
+	taintKey   = regexp.MustCompile(`^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])$`)
+	taintValue = regexp.MustCompile(`^(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?$`)
+	othersKey  = regexp.MustCompile(`(^|[.])(kubernetes[.]io|(x-)?k8s[.]io|usher[.]sh|karpenter[.]sh)/|^(ToBeDeletedBy|DeletionCandidateOf)ClusterAutoscaler$`)
+)
+
+// setTaint reads the taint that a rule sets.
+func (p *parser) setTaint(field string, f *ruleFile) *v1alpha1.MaintenanceTaint {
+	const mostKey = 316
+	written := f.SetTaint
+	switch {
+	case written == nil && f.Action == string(SetTaint):
+		p.fail(field, "it is missing: action: Taint sets it")
+		return nil
+	case written == nil:
+		return nil
+	case f.Action != string(SetTaint):
+		p.fail(field, "it goes with action: Taint")
+	case len(written.Key) > mostKey || !taintKey.MatchString(written.Key):
+		p.fail(field+".key", "%q is not the key of a taint: write it as example.com/disk-fails", text.Cut(written.Key, mostName))
+	case othersKey.MatchString(written.Key):
+		p.fail(field+".key", "%q is another client's: Kubernetes, autoscalers and Usher itself set taints of kubernetes.io, k8s.io, karpenter.sh and usher.sh", text.Cut(written.Key, mostName))
+	case len(written.Value) > mostName || !taintValue.MatchString(written.Value):
+		p.fail(field+".value", "%q is not the value of a taint: letters, digits, dashes, dots and underscores, %d at most", text.Cut(written.Value, mostName), mostName)
+	}
+	sets := &v1alpha1.MaintenanceTaint{Key: written.Key, Value: written.Value, Effect: v1alpha1.TaintNoSchedule}
+	one(p, field+".effect", v1alpha1.TaintEffect(written.Effect), &sets.Effect, v1alpha1.TaintNoSchedule, v1alpha1.TaintPreferNoSchedule, v1alpha1.TaintNoExecute)
+	return sets
 }
 
 // subject reads what a rule matches. One that matches everything has to say so.

@@ -92,6 +92,33 @@ rules:
 }
 
 // Each mistake is a sentence that begins with its field, and none hides another.
+// A rule sets no taint by which Kubernetes, an autoscaler or Usher itself acts; NoExecute has to be written.
+func TestParseTaints(t *testing.T) {
+	for _, key := range []string{
+		"node.kubernetes.io/out-of-service", "kubernetes.io/a", "node.cluster.x-k8s.io/a", "k8s.io/a", "usher.sh/memory-pressure", "notice.usher.sh/a", "karpenter.sh/disrupted",
+		"ToBeDeletedByClusterAutoscaler", "DeletionCandidateOfClusterAutoscaler",
+	} {
+		_, err := Parse("rules: [{name: a, taint: {key: b}, action: Taint, setTaint: {key: " + key + "}}]")
+		if err == nil || !strings.Contains(err.Error(), "is another client's") {
+			t.Errorf("%s: %v", key, err)
+		}
+	}
+	for written, want := range map[string]v1alpha1.MaintenanceTaint{
+		"{key: mykubernetes.io/a}":                        {Key: "mykubernetes.io/a", Effect: v1alpha1.TaintNoSchedule},
+		"{key: a.b/c, value: d, effect: NoExecute}":       {Key: "a.b/c", Value: "d", Effect: v1alpha1.TaintNoExecute},
+		"{key: A, value: \"\", effect: PreferNoSchedule}": {Key: "A", Effect: v1alpha1.TaintPreferNoSchedule},
+	} {
+		c := parsed(t, "rules: [{name: a, taint: {key: b}, action: Taint, setTaint: "+written+"}]")
+		if diff := cmp.Diff(&want, c.Rules[0].Sets); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", written, diff)
+		}
+	}
+	c := parsed(t, "{kinds: {Rebalance: Cordon}, rules: [{name: a, taint: {key: b}, action: Hook, hook: 'http://h'}, {name: c, taint: {key: b}, action: Cordon, hook: 'http://h'}]}")
+	if c.Kinds[Rebalance] != Cordon || c.Rules[0].Action != CallHook || c.Rules[0].Hook != "http://h" || c.Rules[1].Hook == "" {
+		t.Errorf("%+v", c)
+	}
+}
+
 func TestParseMistakes(t *testing.T) {
 	rule := func(rest string) string { return "rules:\n- {name: a, " + rest + "}\n" }
 	alert := func(matcher string) string { return rule("alert: {matchers: ['" + matcher + "']}") }
@@ -113,7 +140,7 @@ func TestParseMistakes(t *testing.T) {
 		"margin: 11m":                      "margin: 11m0s is more than 10m0s",
 		"concurrency: {zones: -1}":         "concurrency.zones: -1 is below 1",
 		"kinds: {Spot: Drain}":             `kinds: "Spot" is none of SpotInterruption`,
-		"kinds: {Reboot: Cordon}":          `kinds.Reboot: "Cordon" is none of Drain, Report`,
+		"kinds: {Reboot: Taint}":           `kinds.Reboot: "Taint" is none of Drain, Cordon, Report`,
 		"rules: [{}]":                      "rules[0].name: it is missing",
 		"rules: [{name: A_b}]":             `rules[0].name: "A_b" is none`,
 		rule("kind: Problem"):              "rules[0]: it has 0 of alert, condition and taint, and needs exactly one",
@@ -129,22 +156,28 @@ func TestParseMistakes(t *testing.T) {
 		alert(`a={b}`):                     "has to stand in double quotes",
 		alert(`a=~"("`):                    "it is no regular expression (RE2)",
 		alert(`a=~"b)|(c"`):                "it is no regular expression (RE2)",
-		rule(`alert: {matchers: [a=b], nodeLabel: "a b"}`):                     `rules[0].alert.nodeLabel: "a b" is not the name of a label`,
-		rule(`condition: {type: Ready, status: "True"}`):                       "rules[0]: Ready is True on every node that is well; where that is meant, set matchAll: Allow",
-		rule(`condition: {type: DiskPressure, status: "False"}`):               "DiskPressure is False on every node that is well",
-		rule(`condition: {status: "True"}`):                                    "rules[0].condition.type: it is missing",
-		rule(`condition: {type: A}`):                                           "rules[0].condition.status: it is missing",
-		rule(`condition: {type: A, status: "Yes"}`):                            `rules[0].condition.status: "Yes" is none of True, False, Unknown`,
-		rule(`condition: {type: A, status: "True", message: b}`):               "rules[0].condition.message: it goes with type: Ready",
-		rule(`condition: {type: Ready, status: "False", message: "("}`):        "rules[0].condition.message: it is no regular expression",
-		rule(`taint: {effect: NoExecute}`):                                     "rules[0]: without a key it matches every taint; where that is meant, set matchAll: Allow",
-		rule(`taint: {key: a, effect: Never}`):                                 `rules[0].taint.effect: "Never" is none of NoSchedule, PreferNoSchedule, NoExecute`,
-		rule(`taint: {key: a}, matchAll: Yes`):                                 "it is of the type bool, and has to be a string",
-		rule(`taint: {key: a}, matchAll: Allowed`):                             `rules[0].matchAll: "Allowed" is not Allow`,
-		rule(`taint: {key: a}, action: Drain, hook: "ftp://x"`):                "rules[0].hook: it is no URL of http or https",
-		rule(`taint: {key: a}, hook: "http://x"`):                              "rules[0].hook: it is called once the node is drained, so it goes with action: Drain",
-		rule(`taint: {key: a}`) + "- {name: a, taint: {key: b}}":               `rules[1].name: "a" is the name of an earlier rule`,
-		"rules: [" + strings.Repeat("{name: a, taint: {key: a}}, ", 101) + "]": "rules: there are 101, and 100 may be",
+		rule(`alert: {matchers: [a=b], nodeLabel: "a b"}`):                        `rules[0].alert.nodeLabel: "a b" is not the name of a label`,
+		rule(`condition: {type: Ready, status: "True"}`):                          "rules[0]: Ready is True on every node that is well; where that is meant, set matchAll: Allow",
+		rule(`condition: {type: DiskPressure, status: "False"}`):                  "DiskPressure is False on every node that is well",
+		rule(`condition: {status: "True"}`):                                       "rules[0].condition.type: it is missing",
+		rule(`condition: {type: A}`):                                              "rules[0].condition.status: it is missing",
+		rule(`condition: {type: A, status: "Yes"}`):                               `rules[0].condition.status: "Yes" is none of True, False, Unknown`,
+		rule(`condition: {type: A, status: "True", message: b}`):                  "rules[0].condition.message: it goes with type: Ready",
+		rule(`condition: {type: Ready, status: "False", message: "("}`):           "rules[0].condition.message: it is no regular expression",
+		rule(`taint: {effect: NoExecute}`):                                        "rules[0]: without a key it matches every taint; where that is meant, set matchAll: Allow",
+		rule(`taint: {key: a, effect: Never}`):                                    `rules[0].taint.effect: "Never" is none of NoSchedule, PreferNoSchedule, NoExecute`,
+		rule(`taint: {key: a}, matchAll: Yes`):                                    "it is of the type bool, and has to be a string",
+		rule(`taint: {key: a}, matchAll: Allowed`):                                `rules[0].matchAll: "Allowed" is not Allow`,
+		rule(`taint: {key: a}, action: Drain, hook: "ftp://x"`):                   "rules[0].hook: it is no URL of http or https",
+		rule(`taint: {key: a}, hook: "http://x"`):                                 "rules[0].hook: it is called once the action is done, so it goes with action: Drain, Cordon, Taint, Hook",
+		rule(`taint: {key: a}, action: Hook`):                                     "rules[0].hook: it is missing: action: Hook calls it",
+		rule(`taint: {key: a}, action: Taint`):                                    "rules[0].setTaint: it is missing: action: Taint sets it",
+		rule(`taint: {key: a}, action: Drain, setTaint: {key: a}`):                "rules[0].setTaint: it goes with action: Taint",
+		rule(`taint: {key: a}, action: Taint, setTaint: {key: "a/b/c"}`):          `rules[0].setTaint.key: "a/b/c" is not the key of a taint: write it as example.com/disk-fails`,
+		rule(`taint: {key: a}, action: Taint, setTaint: {key: a, value: "!"}`):    `rules[0].setTaint.value: "!" is not the value of a taint: letters, digits, dashes, dots and underscores, 63 at most`,
+		rule(`taint: {key: a}, action: Taint, setTaint: {key: a, effect: Never}`): `rules[0].setTaint.effect: "Never" is none of NoSchedule, PreferNoSchedule, NoExecute`,
+		rule(`taint: {key: a}`) + "- {name: a, taint: {key: b}}":                  `rules[1].name: "a" is the name of an earlier rule`,
+		"rules: [" + strings.Repeat("{name: a, taint: {key: a}}, ", 101) + "]":    "rules: there are 101, and 100 may be",
 	} {
 		_, err := Parse(text)
 		if err == nil || !strings.Contains(err.Error(), want) {

@@ -76,25 +76,32 @@ func (w *world) report(complete []Source, notices ...Reported) {
 			}
 		}
 	}
+	anew := map[string]bool{}
 	for _, r := range notices {
 		delete(w.stands, r.Name())
-		if m := w.all[r.Name()]; m != nil && m.DeletionTimestamp != nil { // it waits, and is reported again
+		m := w.all[r.Name()]
+		if m != nil && m.DeletionTimestamp != nil { // it waits, and is reported again
 			continue
 		}
-		if !r.over(w.now) && w.config.action(&r) == Drain && slices.ContainsFunc(w.nodes, func(n Node) bool { return n.Name == r.Node }) {
+		if m != nil && string(m.Spec.Action) != string(w.config.action(&r)) { // it is given back first, and made anew once it is gone
+			anew[r.Name()] = true
+			continue
+		}
+		if !r.over(w.now) && w.config.action(&r) != Report && slices.ContainsFunc(w.nodes, func(n Node) bool { return n.Name == r.Node }) {
 			w.stands[r.Name()] = r
 		}
 	}
 	w.apply(Decide(in))
 	again := w.input(notices...)
 	again.Complete = complete
+	again.Notices = slices.DeleteFunc(slices.Clone(notices), func(r Reported) bool { return anew[r.Name()] && w.all[r.Name()] == nil })
 	if d := Decide(again); len(d.Create)+len(d.Change)+len(d.Delete)+len(d.Events) > 0 {
 		w.t.Fatalf("what was decided is decided anew: %+v, %+v, %+v, %+v", d.Create, d.Change, d.Delete, d.Events)
 	}
 	w.check()
 	for _, r := range notices {
 		m := w.all[r.Name()]
-		if _, stands := w.stands[r.Name()]; stands && timeOf(m, EffectiveAnnotation).Sub(w.now) >= 2*time.Second && (m.Spec.DeadlineTime == nil || m.Spec.DeadlineTime.After(timeOf(m, EffectiveAnnotation))) {
+		if _, stands := w.stands[r.Name()]; stands && drains(m) && timeOf(m, EffectiveAnnotation).Sub(w.now) >= 2*time.Second && (m.Spec.DeadlineTime == nil || m.Spec.DeadlineTime.After(timeOf(m, EffectiveAnnotation))) {
 			w.t.Fatalf("%s takes effect at %s, and has until %s", m.Name, timeOf(m, EffectiveAnnotation), m.Spec.DeadlineTime)
 		}
 	}
@@ -127,7 +134,7 @@ func (w *world) check() {
 	for name, m := range w.all {
 		_, stands := w.stands[name]
 		if _, is := noticeOf(m); is && !stands && m.DeletionTimestamp == nil {
-			w.t.Fatalf("%s drains %v, and no notice stands", name, m.Spec.Nodes.Names)
+			w.t.Fatalf("%s acts on %v, and no notice stands", name, m.Spec.Nodes.Names)
 		}
 		begin := timeOf(m, BeginAnnotation)
 		if m.DeletionTimestamp == nil && m.Spec.Suspend != begin.After(w.now) {
@@ -137,7 +144,10 @@ func (w *world) check() {
 	for name, r := range w.stands {
 		m := w.all[name]
 		if m == nil {
-			w.t.Fatalf("%s stands, and drains nothing", name)
+			w.t.Fatalf("%s stands, and nothing is done", name)
+		}
+		if string(m.Spec.Action) != string(w.config.action(&r)) || !drains(m) && m.Spec.DeadlineTime != nil {
+			w.t.Fatalf("%s is to %s, and leads to %+v", name, w.config.action(&r), m.Spec)
 		}
 		effective := timeOf(m, EffectiveAnnotation)
 		if !r.EffectiveTime.IsZero() && effective.After(r.EffectiveTime) {
@@ -153,6 +163,9 @@ func (w *world) draw() Reported {
 		Event:  rapid.SampledFrom([]string{"e1", "e2"}).Draw(w.t, "event"),
 		Node:   rapid.SampledFrom([]string{"n1", "n2", "n9"}).Draw(w.t, "node"),
 	}}
+	if rule := rapid.IntRange(-2, len(w.config.Rules)-1).Draw(w.t, "rule"); rule >= 0 {
+		r.Rule = &w.config.Rules[rule]
+	}
 	if rapid.Bool().Draw(w.t, "effective") {
 		r.EffectiveTime = w.now.Add(time.Duration(rapid.Int64Range(-60_000, 7_200_000).Draw(w.t, "in")) * time.Millisecond)
 	}
@@ -163,12 +176,20 @@ func (w *world) draw() Reported {
 	return r
 }
 
-// Whatever is reported in whatever order: nothing is drained that no standing notice names, deadlines only tighten, what is withdrawn or ends goes, deciding
-// again does nothing, and what others have made stays.
+// Whatever is reported in whatever order: nothing is drained that no standing notice names, and nothing else is done than one asks for, deadlines only tighten,
+// what is withdrawn or ends goes, deciding again does nothing, and what others have made stays.
 func TestNotices(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
+		config := Default()
+		config.Rules = []Rule{
+			{Name: "d", Action: Drain},
+			{Name: "c", Action: Cordon},
+			{Name: "h", Action: CallHook, Hook: "http://h"},
+			{Name: "r", Action: Report},
+			{Name: "t", Action: SetTaint, Sets: &v1alpha1.MaintenanceTaint{Key: "a", Effect: v1alpha1.TaintNoSchedule}},
+		}
 		w := &world{
-			t: t, now: noon, config: Default(), nodes: []Node{node("n1"), node("n2")}, all: map[string]*v1alpha1.NodeMaintenance{},
+			t: t, now: noon, config: config, nodes: []Node{node("n1"), node("n2")}, all: map[string]*v1alpha1.NodeMaintenance{},
 			stands: map[string]Reported{}, events: map[string]bool{},
 		}
 		w.all["notice-mine"] = &v1alpha1.NodeMaintenance{

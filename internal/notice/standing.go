@@ -21,6 +21,9 @@ const (
 	Draining   State = "Draining"
 	Blocked    State = "Blocked"
 	Drained    State = "Drained"
+	Cordoned   State = "Cordoned"
+	Tainted    State = "Tainted"
+	HookCalled State = "HookCalled"
 	GivingBack State = "GivingBack" // it was withdrawn
 )
 
@@ -29,6 +32,7 @@ type Standing struct {
 	Notice
 
 	Maintenance  string
+	Action       Action
 	Since        time.Time
 	BeginTime    time.Time // when its drain begins; zero: at once
 	DeadlineTime time.Time // zero: none
@@ -73,7 +77,7 @@ func StandingOf(all []*v1alpha1.NodeMaintenance) []Standing {
 }
 
 func standingOf(m *v1alpha1.NodeMaintenance, n Notice) Standing {
-	s := Standing{Notice: n, Maintenance: m.Name, Since: m.CreationTimestamp.Time, BeginTime: timeOf(m, BeginAnnotation), State: Planned}
+	s := Standing{Notice: n, Maintenance: m.Name, Action: cmp.Or(Action(m.Spec.Action), Drain), Since: m.CreationTimestamp.Time, BeginTime: timeOf(m, BeginAnnotation), State: Planned}
 	if m.Spec.DeadlineTime != nil {
 		s.DeadlineTime = m.Spec.DeadlineTime.Time
 	}
@@ -86,6 +90,8 @@ func standingOf(m *v1alpha1.NodeMaintenance, n Notice) Standing {
 		s.State = GivingBack
 	case m.Spec.Suspend && s.BeginTime.IsZero():
 		s.State = Suspended
+	case slices.Contains(m.Status.DoneNodes, n.Node):
+		s.State = s.done()
 	case at < 0:
 		s.plan(m)
 	case m.Status.Nodes[at].Blocked:
@@ -95,10 +101,26 @@ func standingOf(m *v1alpha1.NodeMaintenance, n Notice) Standing {
 		}
 	case m.Status.Nodes[at].Step == v1alpha1.StepDraining:
 		s.State, s.PodCount = Draining, int(m.Status.Nodes[at].PodCount)
+	case m.Status.Nodes[at].Step == v1alpha1.StepMarking || s.Action == CallHook:
+		s.plan(m)
 	default:
-		s.State = Drained
+		s.State = s.done()
 	}
 	return s
+}
+
+// done is the state of a notice whose action is done.
+func (s *Standing) done() State {
+	switch s.Action {
+	case Cordon:
+		return Cordoned
+	case SetTaint:
+		return Tainted
+	case CallHook:
+		return HookCalled
+	case Drain, Report:
+	}
+	return Drained
 }
 
 // plan says of a maintenance that has not begun with its node what it waits for.

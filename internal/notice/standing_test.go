@@ -31,6 +31,11 @@ func TestStandingOf(t *testing.T) {
 		made(spot(4*time.Minute, event("new")), 0),
 		made(spot(5*time.Minute, event("suspended")), 0, func(m *v1alpha1.NodeMaintenance) { m.Spec.Suspend = true }),
 		made(spot(6*time.Minute, event("withdrawn")), 0, deleted, entry(v1alpha1.MaintainedNode{Step: v1alpha1.StepDrained})),
+		made(spot(7*time.Minute, event("to be cordoned"), by(Rule{Action: Cordon})), 0, entry(v1alpha1.MaintainedNode{Step: v1alpha1.StepMarking})),
+		made(spot(8*time.Minute, event("cordoned"), by(Rule{Action: Cordon})), 0, entry(v1alpha1.MaintainedNode{Step: v1alpha1.StepMarked})),
+		made(spot(9*time.Minute, event("tainted"), by(Rule{Action: SetTaint})), 0, entry(v1alpha1.MaintainedNode{Step: v1alpha1.StepMarked})),
+		made(spot(10*time.Minute, event("calls"), by(Rule{Action: CallHook})), 0, entry(v1alpha1.MaintainedNode{Step: v1alpha1.StepCallingHook})),
+		made(spot(11*time.Minute, event("called"), by(Rule{Action: CallHook})), 0, func(m *v1alpha1.NodeMaintenance) { m.Status.DoneNodes = []string{"n1"} }),
 		made(spot(0), 0, func(m *v1alpha1.NodeMaintenance) { m.Spec.Requester = "person.usher.sh/anna" }),
 	))
 	var lines []string
@@ -40,7 +45,10 @@ func TestStandingOf(t *testing.T) {
 	}
 	if diff := cmp.Diff([]string{
 		"blocked Blocked 1 1m0s true true a budget", "draining Draining 3 2m0s true true ", "stalled Blocked 0 3m0s true true no room", "new Planned 0 4m0s true true ",
-		"suspended Suspended 0 5m0s true true ", "withdrawn GivingBack 0 6m0s true true ", "later Planned 0 5h0m0s true true ", "unknown Drained 0 -2562047h47m16.854775808s false false ",
+		"suspended Suspended 0 5m0s true true ", "withdrawn GivingBack 0 6m0s true true ",
+		"to be cordoned Planned 0 7m0s true false ", "cordoned Cordoned 0 8m0s true false ", "tainted Tainted 0 9m0s true false ",
+		"calls Planned 0 10m0s true false ", "called HookCalled 0 11m0s true false ",
+		"later Planned 0 5h0m0s true true ", "unknown Drained 0 -2562047h47m16.854775808s false false ",
 	}, lines); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}

@@ -33,7 +33,8 @@ func NodeFacts(node *corev1.Node) *snapshot.Node {
 	if err != nil {
 		facts.DrainError = err.Error()
 	}
-	if record != nil && facts.Unschedulable {
+	facts.Marks = snapshot.ParseMarks(node.Annotations[snapshot.MarksAnnotation])
+	if facts.Unschedulable && (record != nil || facts.KeepsCordon()) {
 		facts.CordonedBy, facts.CordonLost = cordonedBy(node)
 	}
 	return facts

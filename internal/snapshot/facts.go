@@ -134,7 +134,11 @@ type Node struct {
 	Allocatable     Resources
 	Drain           *DrainRecord // what a drain wrote on the node; nil where none did
 	DrainError      string       // set where the record cannot be read
+	Marks           []string     // what NodeMaintenances have set beside drains, by their record
 }
+
+// KeepsCordon reports whether a NodeMaintenance keeps the node cordoned beside drains, which leave the cordon then.
+func (n *Node) KeepsCordon() bool { return slices.Contains(n.Marks, CordonMark) }
 
 // UsherCordon reports whether a drain has cordoned the node, and nothing else did so since.
 func (n *Node) UsherCordon() bool { return n.Drain != nil && n.Drain.Cordoned && n.CordonedBy == "" }

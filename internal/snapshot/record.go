@@ -27,6 +27,10 @@ const (
 	// DrainLabel marks the EvictionRequests of drains, and nodes that carry a DrainRecord, with the id of the drain: other drains
 	// find them by it.
 	DrainLabel = "usher.sh/drain"
+	// MarksAnnotation says on a node what NodeMaintenances with another action than Drain have set there: the words of its Marks, with commas between.
+	MarksAnnotation = "usher.sh/marks"
+	// CordonMark is the mark of a cordon. A taint's is the taint, as kubectl writes it.
+	CordonMark = "cordon"
 	// OrderAnnotation sets an integer on a pod: lower leaves first, default 0.
 	OrderAnnotation = "usher.sh/order"
 	// CostAnnotation is Kubernetes' own: which pod a ReplicaSet removes first.
@@ -83,6 +87,14 @@ func Believed(claimed, now time.Time) time.Time {
 		return time.Time{}
 	}
 	return claimed
+}
+
+// ParseMarks reads the words of a MarksAnnotation.
+func ParseMarks(written string) []string {
+	if written == "" {
+		return nil
+	}
+	return strings.FieldsFunc(written, func(r rune) bool { return r == ',' || r == ' ' })
 }
 
 // DrainRecord is what a drain writes on a node.

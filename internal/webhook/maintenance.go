@@ -34,6 +34,9 @@ func (h *maintenanceHandler) Handle(ctx context.Context, request admission.Reque
 // rightsFor are the rights that a maintenance's writer has to have. Pods may be on its nodes from any namespace.
 func rightsFor(m *v1alpha1.NodeMaintenance) []authorizationv1.ResourceAttributes {
 	rights := []authorizationv1.ResourceAttributes{{Verb: "delete", Version: "v1", Resource: "pods"}}
+	if !maintenance.Drains(m) {
+		rights = append(rights, authorizationv1.ResourceAttributes{Verb: "patch", Version: "v1", Resource: "nodes"})
+	}
 	when := m.Spec.WhenDrained.DeleteNode
 	if when != nil {
 		rights = append(rights, authorizationv1.ResourceAttributes{Verb: "delete", Version: "v1", Resource: "nodes"})

@@ -12,9 +12,9 @@ import (
 
 // MaintainedNode says in one line where a node is in its maintenance m, which may be suspended.
 func MaintainedNode(m *v1alpha1.NodeMaintenance, e *v1alpha1.MaintainedNode) string {
-	words := maintenanceStep(e)
+	words := maintenanceStep(m.Spec.Action, e)
 	switch {
-	case m.Spec.Suspend && m.DeletionTimestamp == nil && e.Step != v1alpha1.StepDrained:
+	case m.Spec.Suspend && m.DeletionTimestamp == nil && e.Step != v1alpha1.StepDrained && e.Step != v1alpha1.StepMarked:
 		words = "suspended while " + words
 	case e.Blocked:
 		words = "blocked while " + words
@@ -25,7 +25,8 @@ func MaintainedNode(m *v1alpha1.NodeMaintenance, e *v1alpha1.MaintainedNode) str
 	return clean(words)
 }
 
-func maintenanceStep(e *v1alpha1.MaintainedNode) string {
+func maintenanceStep(action v1alpha1.MaintenanceAction, e *v1alpha1.MaintainedNode) string {
+	done := actionDone(action)
 	switch e.Step {
 	case v1alpha1.StepDraining:
 		if e.PodCount == 0 {
@@ -33,17 +34,35 @@ func maintenanceStep(e *v1alpha1.MaintainedNode) string {
 		}
 		return "draining, " + Count(int(e.PodCount), "pod") + " left"
 	case v1alpha1.StepCallingHook:
-		return "drained, calling the hook"
+		return done + "calling the hook"
 	case v1alpha1.StepWaiting:
-		return "drained, waiting"
+		return done + "waiting"
 	case v1alpha1.StepReplacingMembers:
 		return "drained, requesting successors for members with data on it"
 	case v1alpha1.StepDeletingNode:
 		return "drained, deleting the Node"
 	case v1alpha1.StepDrained:
 		return "drained, and kept cordoned"
+	case v1alpha1.StepMarking:
+		return "to be " + strings.TrimSuffix(done, ", ")
+	case v1alpha1.StepMarked:
+		return done + "and kept so"
 	}
 	return string(e.Step)
+}
+
+// actionDone begins what follows an action: "" where nothing was done to the node.
+func actionDone(action v1alpha1.MaintenanceAction) string {
+	switch action {
+	case v1alpha1.ActionCordon:
+		return "cordoned, "
+	case v1alpha1.ActionTaint:
+		return "tainted, "
+	case v1alpha1.ActionHook:
+		return ""
+	case v1alpha1.ActionDrain:
+	}
+	return "drained, "
 }
 
 func maintenanceBlocker(b *v1alpha1.MaintenanceBlocker) string {

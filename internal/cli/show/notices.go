@@ -51,6 +51,9 @@ func leftWords(left time.Duration) string {
 // words say what came of a notice.
 func (n Notices) words(s *notice.Standing) string {
 	words := string(s.State)
+	if s.Action != notice.Drain && s.State == notice.Planned {
+		words += " (" + string(s.Action) + ")"
+	}
 	if s.PodCount > 0 {
 		words += ": " + text.Count(s.PodCount, "pod") + " to leave"
 	}
@@ -60,7 +63,7 @@ func (n Notices) words(s *notice.Standing) string {
 	case s.Message != "":
 		words += ": " + clean(s.Message)
 	}
-	if s.State != notice.Drained && s.State != notice.GivingBack && s.DeadlineTime.After(n.Now) {
+	if s.Action == notice.Drain && s.State != notice.Drained && s.State != notice.GivingBack && s.DeadlineTime.After(n.Now) {
 		words += "; it has " + Span(s.DeadlineTime.Sub(n.Now))
 	}
 	return words + " (NodeMaintenance " + s.Maintenance + ")"
@@ -73,8 +76,7 @@ func (n Notices) JSON() ([]byte, error) {
 		s := &n.Standing[i]
 		j := noticeJSON{
 			Node: s.Node, Kind: string(s.Kind), Source: string(s.Source), Event: s.Event, State: string(s.State), Since: s.Since.UTC(), Reason: s.Notice.Message, Message: s.Message,
-			Maintenance: s.Maintenance, Pods: s.PodCount, EffectiveTime: timeJSON(s.EffectiveTime), EndTime: timeJSON(s.EndTime), BeginTime: timeJSON(s.BeginTime), DeadlineTime: timeJSON(s.DeadlineTime),
-			Warnings: s.Warnings,
+			Maintenance: s.Maintenance, Action: string(s.Action), Warnings: s.Warnings, Pods: s.PodCount, EffectiveTime: timeJSON(s.EffectiveTime), EndTime: timeJSON(s.EndTime), BeginTime: timeJSON(s.BeginTime), DeadlineTime: timeJSON(s.DeadlineTime),
 		}
 		if left, known := s.Left(n.Now); known {
 			j.SecondsLeft = new(left.Seconds())
@@ -110,6 +112,7 @@ type noticeJSON struct {
 	Reason        string     `json:"reason,omitempty"`
 	Message       string     `json:"message,omitempty"`
 	Maintenance   string     `json:"maintenance,omitempty"`
+	Action        string     `json:"action,omitempty"`
 	Pods          int        `json:"pods,omitempty"`
 	EffectiveTime *time.Time `json:"effectiveTime,omitempty"`
 	SecondsLeft   *float64   `json:"secondsLeft,omitempty"`

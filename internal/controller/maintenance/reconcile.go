@@ -7,6 +7,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
@@ -116,9 +117,40 @@ func (r *reconciler) carryOut(ctx context.Context, in maintenance.Input, decisio
 			failed = append(failed, fmt.Errorf("setting conditions of node %s: %s: %s", c.Node, answer.Code, answer.Message))
 		}
 	}
+	for i := range decision.Marks {
+		again, err := r.mark(ctx, &decision.Marks[i])
+		next, failed = earlier(next, again), append(failed, err)
+	}
 	failed = append(failed, r.withdrawLeftOver(ctx, &in))
 	next = earlier(next, r.calls.make(ctx, r, decision))
 	return next, errors.Join(failed...)
+}
+
+// racedAgain is when a node that has changed meanwhile is looked at again: no event comes of what kubelets write.
+const racedAgain = time.Second
+
+// mark sets on a node what maintenances want there beside drains, and takes back what none wants. The node is read anew: the cache has not whose its
+// cordon is, and lags behind.
+func (r *reconciler) mark(ctx context.Context, m *maintenance.Marks) (again time.Time, err error) {
+	node := &corev1.Node{}
+	if err := r.live.Get(ctx, client.ObjectKey{Name: m.Node}, node); err != nil {
+		if apierrors.IsNotFound(err) {
+			return time.Time{}, nil
+		}
+		return time.Time{}, fmt.Errorf("reading node %s: %w", m.Node, err)
+	}
+	change := m.On(observe.NodeFacts(node))
+	if change == nil {
+		return time.Time{}, nil
+	}
+	switch answer := r.Act.SetMarks(ctx, node, change); answer.Code {
+	case answers.Accepted, answers.Gone:
+		return time.Time{}, nil
+	case answers.Conflict:
+		return r.Now().Add(racedAgain), nil
+	default:
+		return time.Time{}, fmt.Errorf("writing on node %s what NodeMaintenances set there: %s: %s", m.Node, answer.Code, answer.Message)
+	}
 }
 
 // earlier returns the earlier of two times; zero is none.

@@ -86,6 +86,7 @@ func matters() predicate.Predicate {
 
 func differ(a, b *corev1.Node) bool {
 	return a.UID != b.UID || a.Spec.Unschedulable != b.Spec.Unschedulable || a.Annotations[snapshot.DrainAnnotation] != b.Annotations[snapshot.DrainAnnotation] ||
+		a.Annotations[snapshot.MarksAnnotation] != b.Annotations[snapshot.MarksAnnotation] || !apiequality.Semantic.DeepEqual(a.Spec.Taints, b.Spec.Taints) ||
 		a.Status.NodeInfo.BootID != b.Status.NodeInfo.BootID || a.Status.NodeInfo.KubeletVersion != b.Status.NodeInfo.KubeletVersion ||
 		!apiequality.Semantic.DeepEqual(a.Labels, b.Labels) || !slices.EqualFunc(a.Status.Conditions, b.Status.Conditions, sameCondition)
 }
