@@ -16,7 +16,7 @@ type Input struct {
 	Config  *Config
 	Nodes   []Node
 	Notices []Reported // in the order in which they were reported
-	// Complete are the sources of which Notices has all that stand: others of theirs are withdrawn.
+	// Complete are the sources of which Notices has all that stand: others of theirs are withdrawn, but for those of kubelets that report nothing.
 	Complete     []Source
 	Maintenances []*v1alpha1.NodeMaintenance // as read; they are not changed
 	// Reported has the names of the notices that have their Events.
@@ -166,7 +166,9 @@ func (d *decider) change(m *v1alpha1.NodeMaintenance, n *Notice) *v1alpha1.NodeM
 
 // keep looks after a maintenance whose notice was not reported now.
 func (d *decider) keep(m *v1alpha1.NodeMaintenance, n *Notice) {
-	if n.over(d.Now) || slices.Contains(d.Complete, n.Source) {
+	node := d.nodes[n.Node]
+	silent := n.Source == Kubelet && node != nil && node.silent()
+	if n.over(d.Now) || slices.Contains(d.Complete, n.Source) && !silent {
 		d.out.Delete = append(d.out.Delete, m)
 		return
 	}

@@ -137,6 +137,9 @@ func TestDecide(t *testing.T) {
 			},
 			want: []string{"delete n1", "Acts e1"},
 		},
+		"of a kubelet that has shut down, and reports nothing": {in: Input{Complete: []Source{Kubelet}, Maintenances: all(made(spot(0, from(Kubelet), of(Shutdown), on("silent")), 0))}},
+		"of a kubelet that has come back":                      {in: Input{Complete: []Source{Kubelet}, Maintenances: all(made(spot(0, from(Kubelet), of(Shutdown)), 0))}, want: []string{"delete n1"}},
+		"of a condition of a node that reports nothing":        {in: Input{Complete: []Source{Condition}, Maintenances: all(made(spot(0, from(Condition), on("silent")), 0))}, want: []string{"delete silent"}},
 		"a maintenance of a person, and such that only look like a notice's": {
 			in: Input{Complete: []Source{EC2}, Maintenances: all(
 				made(spot(0), 0, func(m *v1alpha1.NodeMaintenance) { m.Spec.Requester = "person.usher.sh/anna" }),
@@ -148,7 +151,8 @@ func TestDecide(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			in := test.in
-			in.Now, in.Config, in.Nodes = noon, Default(), []Node{node("n1"), node("n2"), node("n3")}
+			in.Now, in.Config, in.Nodes = noon, Default(), []Node{node("n1"), node("n2"), node("n3"), node("silent")}
+			in.Nodes[3].Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionUnknown}}
 			got := Decide(in)
 			if diff := cmp.Diff(test.want, brief(got)); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
@@ -281,6 +285,11 @@ rules:
 	condition := func(kind, status, message string, ago time.Duration) corev1.NodeCondition {
 		return corev1.NodeCondition{Type: corev1.NodeConditionType(kind), Status: corev1.ConditionStatus(status), Message: message, LastTransitionTime: metav1.NewTime(noon.Add(-ago))}
 	}
+	ready := func(status, reason, message string) Node {
+		c := condition("Ready", status, message, 0)
+		c.Reason = reason
+		return Node{Conditions: []corev1.NodeCondition{c}}
+	}
 	added := metav1.NewTime(noon.Add(-30 * time.Second))
 	for name, test := range map[string]struct {
 		node Node
@@ -301,7 +310,14 @@ rules:
 			node: Node{Taints: []corev1.Taint{{Key: "ToBeDeletedByClusterAutoscaler", Effect: "NoSchedule"}}},
 			want: []string{"taint ScaleDown autoscaler 12:01:00: taint ToBeDeletedByClusterAutoscaler:NoSchedule"},
 		},
-		"another effect": {node: Node{Taints: []corev1.Taint{{Key: "karpenter.sh/disrupted", Effect: "NoExecute"}}}},
+		"a kubelet that shuts down":          {node: ready("False", "KubeletNotReady", "node is shutting down"), want: []string{"kubelet Shutdown shutdown: node is shutting down", "condition Shutdown shutdown: condition Ready is False: node is shutting down"}},
+		"… with other errors":                {node: ready("False", "KubeletNotReady", "[container runtime is down, node is shutting down]"), want: []string{"kubelet Shutdown shutdown: [container runtime is down, node is shutting down]", "condition Shutdown shutdown: condition Ready is False: [container runtime is down, node is shutting down]"}},
+		"… with warnings":                    {node: ready("False", "KubeletNotReady", "node is shutting down. WARNING: CPU hardcapping unsupported"), want: []string{"kubelet Shutdown shutdown: node is shutting down. WARNING: CPU hardcapping unsupported", "condition Shutdown shutdown: condition Ready is False: node is shutting down. WARNING: CPU hardcapping unsupported"}},
+		"a kubelet that quotes another":      {node: ready("False", "KubeletNotReady", "network said: node is shutting down soon"), want: []string{"condition Shutdown shutdown: condition Ready is False: network said: node is shutting down soon"}},
+		"a kubelet that has shut down":       {node: ready("Unknown", "NodeStatusUnknown", "Kubelet stopped posting node status.")},
+		"a kubelet that is back":             {node: ready("True", "KubeletReady", "kubelet is posting ready status")},
+		"another client's word of a kubelet": {node: ready("False", "Other", "node is shutting down"), want: []string{"condition Shutdown shutdown: condition Ready is False: node is shutting down"}},
+		"another effect":                     {node: Node{Taints: []corev1.Taint{{Key: "karpenter.sh/disrupted", Effect: "NoExecute"}}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			test.node.Name = "n1"

@@ -3,6 +3,7 @@ package notice
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -10,9 +11,14 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Observed returns all notices that rules make of the conditions and taints of nodes, and when time alone makes another one; zero: never. The event of such a
-// notice is its rule.
+// Observed returns all notices that rules make of the conditions and taints of nodes, and those of kubelets that shut down with their machines, which need none, and when
+// time alone makes another one; zero: never. The event of a rule's notice is the rule.
 func (c *Config) Observed(nodes []Node, now time.Time) (found []Reported, next time.Time) {
+	for i := range nodes {
+		if ready := nodes[i].ready(); ready != nil && shutsDown(ready) {
+			found = append(found, Reported{Notice: Notice{Source: Kubelet, Kind: Shutdown, Event: "shutdown", Node: nodes[i].Name, Message: ready.Message}})
+		}
+	}
 	for i := range c.Rules {
 		for j := range nodes {
 			n, wait := c.Rules[i].observed(&nodes[j], now)
@@ -23,6 +29,29 @@ func (c *Config) Observed(nodes []Node, now time.Time) (found []Reported, next t
 		}
 	}
 	return found, next
+}
+
+// ready returns the condition Ready of a node, nil where it has none.
+func (n *Node) ready() *corev1.NodeCondition {
+	at := slices.IndexFunc(n.Conditions, func(c corev1.NodeCondition) bool { return c.Type == corev1.NodeReady })
+	if at < 0 {
+		return nil
+	}
+	return &n.Conditions[at]
+}
+
+// silent reports whether the kubelet of a node reports nothing: that it does not say any more that it shuts down is no word that it does not.
+func (n *Node) silent() bool {
+	ready := n.ready()
+	return ready != nil && ready.Status == corev1.ConditionUnknown
+}
+
+// shutsDown reports whether the kubelet says by its condition Ready that it shuts down with its machine. It does so alone, or as one of several errors in
+// brackets, and may add warnings.
+func shutsDown(ready *corev1.NodeCondition) bool {
+	const words = "node is shutting down"
+	errs, _, _ := strings.Cut(ready.Message, ". WARNING: ")
+	return ready.Status == corev1.ConditionFalse && ready.Reason == "KubeletNotReady" && slices.Contains(strings.Split(strings.Trim(errs, "[]"), ", "), words)
 }
 
 // observed returns the notice that a rule makes of a node now, nil where it makes none, or when it will.

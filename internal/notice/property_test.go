@@ -6,12 +6,16 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"pgregory.net/rapid"
 
 	"usher.sh/usher/api/v1alpha1"
 )
+
+// silent is a node whose kubelet reports nothing.
+var silent = Node{Name: "n2", UID: "uid-n2", Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionUnknown}}}
 
 // world is the maintenances that are there, and which notices stand, by what was reported.
 type world struct {
@@ -71,7 +75,7 @@ func (w *world) report(complete []Source, notices ...Reported) {
 	in.Complete = complete
 	if len(complete) > 0 {
 		for name, r := range w.stands {
-			if slices.Contains(complete, r.Source) {
+			if slices.Contains(complete, r.Source) && (r.Source != Kubelet || r.Node != silent.Name) {
 				delete(w.stands, name)
 			}
 		}
@@ -158,7 +162,7 @@ func (w *world) check() {
 
 func (w *world) draw() Reported {
 	r := Reported{Notice: Notice{
-		Source: rapid.SampledFrom([]Source{EC2, Alertmanager, Condition}).Draw(w.t, "source"),
+		Source: rapid.SampledFrom([]Source{EC2, Alertmanager, Condition, Kubelet}).Draw(w.t, "source"),
 		Kind:   rapid.SampledFrom(kinds).Draw(w.t, "kind"),
 		Event:  rapid.SampledFrom([]string{"e1", "e2"}).Draw(w.t, "event"),
 		Node:   rapid.SampledFrom([]string{"n1", "n2", "n9"}).Draw(w.t, "node"),
@@ -189,7 +193,7 @@ func TestNotices(t *testing.T) {
 			{Name: "t", Action: SetTaint, Sets: &v1alpha1.MaintenanceTaint{Key: "a", Effect: v1alpha1.TaintNoSchedule}},
 		}
 		w := &world{
-			t: t, now: noon, config: config, nodes: []Node{node("n1"), node("n2")}, all: map[string]*v1alpha1.NodeMaintenance{},
+			t: t, now: noon, config: config, nodes: []Node{node("n1"), silent}, all: map[string]*v1alpha1.NodeMaintenance{},
 			stands: map[string]Reported{}, events: map[string]bool{},
 		}
 		w.all["notice-mine"] = &v1alpha1.NodeMaintenance{
@@ -206,10 +210,10 @@ func TestNotices(t *testing.T) {
 				var whole []Reported
 				for range rapid.IntRange(0, 3).Draw(t, "all of them") {
 					r := w.draw()
-					r.Source, r.Withdrawn = Condition, false
+					r.Source, r.Withdrawn = rapid.SampledFrom([]Source{Condition, Kubelet}).Draw(t, "whose"), false
 					whole = append(whole, r)
 				}
-				w.report([]Source{Condition}, merged(whole)...)
+				w.report([]Source{Condition, Kubelet}, merged(whole)...)
 			default:
 				w.report(nil, w.draw())
 			}

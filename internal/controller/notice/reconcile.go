@@ -40,7 +40,7 @@ func (r *reconciler) reconcile(ctx context.Context, _ reconcile.Request) (reconc
 	var next time.Time
 	if config.wrong == nil {
 		in.Notices, next = config.Observed(in.Nodes, in.Now)
-		in.Complete = []notice.Source{notice.Condition, notice.Taint}
+		in.Complete = []notice.Source{notice.Kubelet, notice.Condition, notice.Taint}
 	} else {
 		r.reject(config)
 	}

@@ -102,6 +102,29 @@ func TestConditionDrainsWhileItLasts(t *testing.T) {
 	}
 }
 
+// A kubelet that shuts down has its node drained without a rule, until it is Ready again.
+func TestKubeletThatShutsDown(t *testing.T) {
+	g := newRig(t)
+	ready := func(status corev1.ConditionStatus, reason, message string) {
+		g.change(func(n *corev1.Node) {
+			n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: status, Reason: reason, Message: message}}
+		})
+		g.look()
+	}
+	ready("False", "KubeletNotReady", "node is shutting down")
+	if m := g.maintenances()["n1"]; m == nil || m.Spec.Requester != "kubelet.notice.usher.sh/Shutdown" || m.Spec.Action != v1alpha1.ActionDrain {
+		t.Fatalf("%+v", m)
+	}
+	ready("Unknown", "NodeStatusUnknown", "Kubelet stopped posting node status.")
+	if len(g.maintenances()) != 1 {
+		t.Error("a node that has shut down is given back")
+	}
+	ready("True", "KubeletReady", "kubelet is posting ready status")
+	if left := g.maintenances(); len(left) != 0 {
+		t.Errorf("left: %v", left)
+	}
+}
+
 // What is only reported has one event, also for the process that leads next.
 func TestConditionIsReportedOnce(t *testing.T) {
 	g := newRig(t, configMap(nodeRules))
