@@ -4,12 +4,15 @@ package config
 
 import "embed"
 
-// Default is the folder whose kustomization names all the others but Agent, Maintenance, MemberSet, NodeNotices, Notices, Replacement
+// Default is the folder whose kustomization names all the others but Agent, ClusterAPI, Maintenance, MemberSet, NodeNotices, Notices, Replacement
 // and Workloads.
 const Default = "default"
 
 // Agent is the folder of what runs on every node, for those who want it.
 const Agent = "agent"
+
+// ClusterAPI is the folder of what the manager needs to act on Machines of Cluster API beside what Notices has, for those who want that.
+const ClusterAPI = "clusterapi"
 
 // Maintenance is the folder of what the manager needs to drain nodes, for those who want that.
 const Maintenance = "maintenance"
@@ -31,5 +34,5 @@ const Workloads = "workloads"
 
 // Files are the manifests.
 //
-//go:embed default crd manager rbac webhook agent maintenance memberset nodenotices notices replacement workloads
+//go:embed default crd manager rbac webhook agent clusterapi maintenance memberset nodenotices notices replacement workloads
 var Files embed.FS

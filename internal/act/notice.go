@@ -2,11 +2,14 @@ package act
 
 import (
 	"context"
+	"encoding/json"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -38,6 +41,19 @@ func (w *Notices) Change(ctx context.Context, c notice.Change) answers.Answer {
 // Withdraw deletes a maintenance. It insists on the version that was decided upon: by a later one its notice may stand again.
 func (w *Notices) Withdraw(ctx context.Context, m *v1alpha1.NodeMaintenance) answers.Answer {
 	return answers.Of(w.Client.Delete(ctx, m.DeepCopy(), client.Preconditions{UID: &m.UID, ResourceVersion: &m.ResourceVersion}))
+}
+
+// Release takes Usher's hook off a Machine of Cluster API, which goes on with its deletion then. It insists on the version that was decided upon.
+func (w *Notices) Release(ctx context.Context, kind schema.GroupVersionKind, m *notice.Machine) answers.Answer {
+	body, err := json.Marshal(patch{Metadata: patchMeta{UID: m.UID, ResourceVersion: m.ResourceVersion, Annotations: map[string]*string{notice.MachineHook: nil}}})
+	if err != nil {
+		return answers.Answer{Code: answers.Rejected, Message: err.Error()}
+	}
+	object := &unstructured.Unstructured{}
+	object.SetGroupVersionKind(kind)
+	object.SetNamespace(m.Namespace)
+	object.SetName(m.Name)
+	return answers.Of(w.Client.Patch(ctx, object, client.RawPatch(types.MergePatchType, body), client.FieldOwner(fieldManager)))
 }
 
 // Record makes the event of a notice. Its name is the notice's, so that there is one as long as the apiserver keeps it.

@@ -54,6 +54,7 @@ type installOptions struct {
 	agent       bool
 	maintain    bool
 	notices     bool
+	clusterAPI  bool
 	nodeNotices []string
 	replace     bool
 	sets        bool
@@ -86,6 +87,7 @@ func newInstallCommand(config *genericclioptions.ConfigFlags, streams genericioo
 	cmd.Flags().BoolVar(&o.agent, "agent", false, "Install an agent on every node as well, which acts when the node runs short (usher agent --help).")
 	cmd.Flags().BoolVar(&o.maintain, "maintenance", false, "Let the manager drain nodes for NodeMaintenances (usher maintain --help): it may evict and delete pods everywhere then.")
 	cmd.Flags().BoolVar(&o.notices, "notices", false, "Let the manager take notices of nodes that go, as alerts (docs/notices.md), and drain them: this brings what --maintenance does.")
+	cmd.Flags().BoolVar(&o.clusterAPI, "cluster-api", false, "Let the manager drain the nodes of Machines of Cluster API that wait for it before they are deleted (docs/notices.md): this brings what --notices does.")
 	cmd.Flags().StringSliceVar(&o.nodeNotices, "node-notices", nil, "Install agents that ask these whether their node goes, and have it drained then: ec2, gce, azure, logind (docs/notices-nodes.md). This brings what --agent and --maintenance do.")
 	cmd.Flags().BoolVar(&o.replace, "replacement", false, "Let the manager replace members for ReplacementRequests (usher replace --help): it may delete pods and claims everywhere then.")
 	cmd.Flags().BoolVar(&o.sets, "member-sets", false, "Let the manager run the members of MemberSets itself, and replace members: it may create and delete pods, claims and Services everywhere then.")
@@ -154,7 +156,7 @@ func (o *installOptions) podImage() string { return cmp.Or(o.image, releaseImage
 
 // Run installs.
 func (o *installOptions) Run(ctx context.Context) error {
-	options := install.Options{Namespace: systemNamespace(o.config), Image: o.podImage(), URL: o.url, Agent: o.agent, Maintenance: o.maintain, Notices: o.notices, NodeNotices: o.nodeNotices, Replacement: o.replace, MemberSets: o.sets, FDBCLIImage: o.fdbcli, Workloads: o.plain}
+	options := install.Options{Namespace: systemNamespace(o.config), Image: o.podImage(), URL: o.url, Agent: o.agent, Maintenance: o.maintain, Notices: o.notices || o.clusterAPI, ClusterAPI: o.clusterAPI, NodeNotices: o.nodeNotices, Replacement: o.replace, MemberSets: o.sets, FDBCLIImage: o.fdbcli, Workloads: o.plain}
 	if o.dryRun == dryRunClient {
 		return o.print(options)
 	}

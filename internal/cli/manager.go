@@ -50,6 +50,7 @@ func newManagerCommand(config *genericclioptions.ConfigFlags, streams genericioo
 	flags := cmd.Flags()
 	flags.BoolVar(&o.manager.LeaderElection, "leader-election", true, "Run the controllers only while holding the lease; without it, one process must be the only one.")
 	flags.StringVar(&o.manager.WebhookAddress, "webhook-address", ":9443", "Where to answer admission.")
+	flags.BoolVar(&o.manager.ClusterAPI, "cluster-api", false, "With --notices-address: drain the nodes of Machines of Cluster API that are being deleted, as usher install --cluster-api has it.")
 	flags.StringVar(&o.manager.NoticesAddress, "notices-address", "", "Where to take alerts, as usher install --notices has it (:9444); without it, notices are neither taken nor followed.")
 	flags.StringVar(&o.manager.MetricsAddress, "metrics-address", ":8080", "Where to serve /metrics; 0: nowhere.")
 	flags.StringVar(&o.manager.HealthAddress, "health-address", ":8081", "Where to serve /healthz and /readyz; 0: nowhere.")

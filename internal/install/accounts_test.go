@@ -40,7 +40,7 @@ func TestAccountsAreLimited(t *testing.T) {
 	limited := map[string][]string{} // resources by account
 	bound := map[string]bool{}
 	roles := map[string]rbacv1.ClusterRole{}
-	for _, object := range objects(t, Options{Agent: true, NodeNotices: []string{"ec2"}, Notices: true, MemberSets: true, Namespace: "guards"}) {
+	for _, object := range objects(t, Options{Agent: true, NodeNotices: []string{"ec2"}, Notices: true, ClusterAPI: true, MemberSets: true, Namespace: "guards"}) {
 		convert := func(into any) {
 			if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, into); err != nil {
 				t.Fatal(err)
@@ -75,7 +75,7 @@ func TestAccountsAreLimited(t *testing.T) {
 	}
 	for role, account := range map[string]string{
 		"usher-agent": "guards-agent:usher-agent", "usher-agent-notices": "guards-agent:usher-agent", "usher-manager": "guards:usher-manager", "usher-lost-nodes": "guards:usher-manager",
-		"usher-maintenance": "guards:usher-manager", "usher-notices": "guards:usher-manager", "usher-replacements": "guards:usher-manager", "usher-member-sets": "guards:usher-manager",
+		"usher-maintenance": "guards:usher-manager", "usher-notices": "guards:usher-manager", "usher-machines": "guards:usher-manager", "usher-replacements": "guards:usher-manager", "usher-member-sets": "guards:usher-manager",
 		"usher-cluster-files": "guards:usher-manager",
 	} {
 		for _, rule := range roles[role].Rules {

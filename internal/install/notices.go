@@ -15,7 +15,7 @@ import (
 const noticesPort = int64(9444)
 
 // addNotices has the manager take notices.
-func addNotices(deployment *unstructured.Unstructured) error {
+func (o Options) addNotices(deployment *unstructured.Unstructured) error {
 	return inEach(deployment, func(container map[string]any) error {
 		args, _, err := unstructured.NestedSlice(container, "args")
 		if err != nil {
@@ -24,6 +24,9 @@ func addNotices(deployment *unstructured.Unstructured) error {
 		ports, _, err := unstructured.NestedSlice(container, "ports")
 		if err != nil {
 			return fmt.Errorf("reading its ports: %w", err)
+		}
+		if o.ClusterAPI {
+			args = append(args, "--cluster-api")
 		}
 		container["args"] = append(args, fmt.Sprintf("--notices-address=:%d", noticesPort))
 		container["ports"] = append(ports, map[string]any{"name": "notices", "containerPort": noticesPort})

@@ -139,3 +139,36 @@ func TestTheManagerSetsTaintsOfItsRecordOnly(t *testing.T) {
 		}
 	}
 }
+
+// Machines are followed where that is wanted, with a role of its own, by which the manager takes its hook off and nothing else.
+func TestMachinesOnlyWhereTheyAreWanted(t *testing.T) {
+	if noticed := objects(t, Options{Notices: true}); has(noticed, "clusterrole/usher-machines") || strings.Contains(yamlOf(t, noticed), "--cluster-api") {
+		t.Error("Machines are followed without being wanted")
+	}
+	if all := objects(t, Options{Notices: true, ClusterAPI: true}); !has(all, "clusterrolebinding/usher-machines") || !strings.Contains(yamlOf(t, all), "--cluster-api") {
+		t.Error("Machines are not followed")
+	}
+	const hook = "pre-drain.delete.hook.machine.cluster.x-k8s.io/usher"
+	machine := tree{"metadata": tree{"name": "m", "annotations": tree{hook: "usher", "a": "b"}, "finalizers": []any{"machine.cluster.x-k8s.io"}}, "spec": tree{"clusterName": "c"}}
+	bare := with(machine, "metadata", "annotations", tree{"a": "b"})
+	for name, c := range map[string]struct {
+		operation   string
+		old, object any
+		allowed     bool
+	}{
+		"its hook":                 {"UPDATE", machine, bare, true},
+		"its hook, set":            {"UPDATE", bare, machine, false},
+		"another annotation":       {"UPDATE", machine, with(machine, "metadata", "annotations", tree{hook: "usher"}), false},
+		"its hook and a finalizer": {"UPDATE", machine, with(bare, "metadata", "finalizers", nil), false},
+		"its hook and the spec":    {"UPDATE", machine, with(bare, "spec", "clusterName", "d"), false},
+		"its hook and a status":    {"UPDATE", machine, with(bare, "status", "phase", "Deleted"), false},
+		"a deletion":               {"DELETE", machine, nil, false},
+	} {
+		got := verdict(t, "usher-manager-machines", tree{
+			"request": tree{"operation": c.operation, "userInfo": tree{"username": "system:serviceaccount:usher-system:usher-manager"}}, "oldObject": c.old, "object": c.object,
+		})
+		if (got == "") != c.allowed {
+			t.Errorf("%s: %q", name, got)
+		}
+	}
+}

@@ -24,6 +24,8 @@ type Options struct {
 	Maintenance bool
 	// Notices: the manager takes notices of nodes, and gets the rights to act on them and those to drain.
 	Notices bool
+	// ClusterAPI: with Notices, the manager drains the nodes of Machines that are being deleted.
+	ClusterAPI bool
 	// NodeNotices are the sources that agents ask for notices of their nodes: agents are installed then, and the manager gets the rights to drain.
 	NodeNotices []string
 	// Replacement: the manager gets the rights that it needs to replace members.
@@ -86,6 +88,9 @@ func (o Options) folders() []string {
 	if o.Notices {
 		folders = append(folders, config.Notices)
 	}
+	if o.ClusterAPI {
+		folders = append(folders, config.ClusterAPI)
+	}
 	if o.Replacement || o.MemberSets {
 		folders = append(folders, config.Replacement)
 	}
@@ -101,7 +106,7 @@ func (o Options) folders() []string {
 // Everything is what may have been installed in a namespace, whatever was chosen.
 func Everything(namespace string) Options {
 	return Options{
-		Namespace: namespace, Agent: true, Maintenance: true, Notices: true, NodeNotices: []string{string(notice.Logind)}, Replacement: true, MemberSets: true, Workloads: true,
+		Namespace: namespace, Agent: true, Maintenance: true, Notices: true, ClusterAPI: true, NodeNotices: []string{string(notice.Logind)}, Replacement: true, MemberSets: true, Workloads: true,
 	}
 }
 
@@ -136,7 +141,7 @@ func runs(object *unstructured.Unstructured) bool {
 // adapt puts in what the options say.
 func (o Options) adapt(object *unstructured.Unstructured) error {
 	if object.GetKind() == "Deployment" && o.Notices {
-		if err := addNotices(object); err != nil {
+		if err := o.addNotices(object); err != nil {
 			return err
 		}
 	}

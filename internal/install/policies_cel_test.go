@@ -73,7 +73,7 @@ func authorizes(step string) cel.EnvOption {
 
 func admissionPolicy(t *testing.T, name string) *admissionv1.ValidatingAdmissionPolicy {
 	t.Helper()
-	for _, object := range objects(t, Options{Agent: true, NodeNotices: []string{"ec2"}, Workloads: true, Notices: true, MemberSets: true}) {
+	for _, object := range objects(t, Options{Agent: true, NodeNotices: []string{"ec2"}, Workloads: true, Notices: true, ClusterAPI: true, MemberSets: true}) {
 		if object.GetKind() == "ValidatingAdmissionPolicy" && object.GetName() == name {
 			policy := &admissionv1.ValidatingAdmissionPolicy{}
 			if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, policy); err != nil {

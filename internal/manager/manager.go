@@ -49,6 +49,8 @@ type Options struct {
 	WebhookAddress string
 	// NoticesAddress is where alerts are taken; "": notices are neither taken nor followed.
 	NoticesAddress string
+	// ClusterAPI: Machines of Cluster API that are being deleted are notices, where the cluster has Machines.
+	ClusterAPI bool
 	// Certificates is CertificatesFromSecret, or a directory with tls.crt and tls.key.
 	Certificates string
 	// EvictionController says when to turn EvictionRequests into Evictions.

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/apimachinery/pkg/api/meta"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/certwatcher"
 	ctrlmanager "sigs.k8s.io/controller-runtime/pkg/manager"
@@ -19,6 +20,7 @@ import (
 	"usher.sh/usher/internal/act"
 	noticecontroller "usher.sh/usher/internal/controller/notice"
 	"usher.sh/usher/internal/controller/wiring"
+	"usher.sh/usher/internal/observe"
 )
 
 // noticesService is the Service under which alerts are taken, as config/notices names it.
@@ -44,6 +46,9 @@ func newNotices(mgr ctrl.Manager, p *parts, o Options) ([]wiring.Controller, err
 	options := noticecontroller.Options{
 		Act: &act.Notices{Client: mgr.GetClient(), Instance: host, Now: o.Clock.Now}, Namespace: o.Namespace, Now: o.Clock.Now, Log: o.Log,
 	}
+	if options.Machines, err = machinesOf(mgr, o); err != nil {
+		return nil, err
+	}
 	taken := &alertServer{address: o.NoticesAddress, handler: noticecontroller.NewReceiver(mgr, reviewer{p.act.Writer.Client}, options)}
 	if s, ok := mgr.GetWebhookServer().(*server); ok && s.certificates != nil {
 		taken.certificate = s.certificates.get
@@ -57,6 +62,22 @@ func newNotices(mgr ctrl.Manager, p *parts, o Options) ([]wiring.Controller, err
 		return nil, fmt.Errorf("adding what takes alerts: %w", err)
 	}
 	return []wiring.Controller{noticecontroller.Controller(mgr, options)}, nil
+}
+
+// machinesOf reads the Machines of Cluster API; nil where that is not wanted, or the cluster has none.
+func machinesOf(mgr ctrl.Manager, o Options) (*observe.Machines, error) {
+	if !o.ClusterAPI {
+		return nil, nil
+	}
+	mapping, err := mgr.GetRESTMapper().RESTMapping(observe.MachineKind)
+	switch {
+	case meta.IsNoMatchError(err):
+		o.Log.Warn("the cluster has no Machines of Cluster API: those that are being deleted are no notices until the manager is started anew", "kind", observe.MachineKind.String())
+		return nil, nil
+	case err != nil:
+		return nil, fmt.Errorf("finding the version of Machines of Cluster API: %w", err)
+	}
+	return &observe.Machines{Client: mgr.GetCache(), Kind: mapping.GroupVersionKind}, nil
 }
 
 // alertServer takes alerts, by TLS with the webhook's certificate.

@@ -37,6 +37,8 @@ type Config struct {
 	Margin time.Duration
 	// BeginBefore is how long before its effective time a drain begins, at the earliest.
 	BeginBefore time.Duration
+	// MachineHold is for how long a Machine of Cluster API is held whose node is not drained.
+	MachineHold time.Duration
 	// Kinds says what notices lead to that are made by no rule, or by one without an action.
 	Kinds map[Kind]Action
 	// Rules make notices of alerts, conditions and taints. Of an alert the first one that matches counts.
@@ -89,6 +91,7 @@ func Default() *Config {
 		Concurrency: v1alpha1.MaintenanceConcurrency{Nodes: 1, Zones: 1},
 		Margin:      5 * time.Second,
 		BeginBefore: time.Hour,
+		MachineHold: time.Hour,
 		Kinds:       map[Kind]Action{},
 	}
 	for _, kind := range kinds {

@@ -36,6 +36,7 @@ type file struct {
 	Concurrency v1alpha1.MaintenanceConcurrency `json:"concurrency"`
 	Margin      string                          `json:"margin"`
 	BeginBefore string                          `json:"beginBefore"`
+	MachineHold string                          `json:"machineHold"`
 	Kinds       map[string]string               `json:"kinds"`
 	Rules       []ruleFile                      `json:"rules"`
 }
@@ -121,6 +122,7 @@ func (p *parser) config(f *file) *Config {
 	p.limit("concurrency.zones", f.Concurrency.Zones, &c.Concurrency.Zones)
 	p.duration("margin", f.Margin, &c.Margin, mostMargin)
 	p.duration("beginBefore", f.BeginBefore, &c.BeginBefore, 0)
+	p.duration("machineHold", f.MachineHold, &c.MachineHold, 0)
 	for _, kind := range sortedKeys(f.Kinds) {
 		var known Kind
 		one(p, "kinds", Kind(kind), &known, kinds...)

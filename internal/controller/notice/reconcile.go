@@ -37,10 +37,15 @@ func (r *reconciler) reconcile(ctx context.Context, _ reconcile.Request) (reconc
 	if in.Nodes, in.Maintenances, err = r.facts(ctx, r.client); err != nil {
 		return reconcile.Result{}, err
 	}
+	machines, err := r.machines(ctx)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
 	var next time.Time
 	if config.wrong == nil {
 		in.Notices, next = config.Observed(in.Nodes, in.Now)
-		in.Complete = []notice.Source{notice.Kubelet, notice.Condition, notice.Taint}
+		in.Complete = []notice.Source{notice.Kubelet, notice.Condition, notice.Taint, notice.ClusterAPI}
+		in.Notices = append(in.Notices, notice.ByMachines(machines, in.Maintenances)...)
 	} else {
 		r.reject(config)
 	}
@@ -56,10 +61,41 @@ func (r *reconciler) reconcile(ctx context.Context, _ reconcile.Request) (reconc
 		next = earlier(next, in.Now.Add(failedAgain))
 	}
 	r.remember(&decision, failed)
+	if config.wrong == nil {
+		next = earlier(next, r.release(ctx, &in, machines))
+	}
 	if next.IsZero() {
 		return reconcile.Result{}, nil
 	}
 	return reconcile.Result{RequeueAfter: max(next.Sub(in.Now), time.Millisecond)}, nil
+}
+
+// machines are those that are being deleted; none where they are not followed.
+func (r *reconciler) machines(ctx context.Context) ([]notice.Machine, error) {
+	if r.Machines == nil {
+		return nil, nil
+	}
+	return r.Machines.List(ctx)
+}
+
+// release takes the hook off Machines that are to be waited for no longer, and says when to look again.
+func (r *reconciler) release(ctx context.Context, in *notice.Input, machines []notice.Machine) time.Time {
+	releases, next := in.Config.Releases(machines, in.Nodes, in.Maintenances, in.Now)
+	for i := range releases {
+		m := &releases[i].Machine
+		answer := r.Act.Release(ctx, r.Machines.Kind, m)
+		switch answer.Code {
+		case answers.Accepted:
+			r.Log.Info("a Machine is held no longer", "machine", m.Namespace+"/"+m.Name, "node", m.Node, "why", releases[i].Why)
+		case answers.Gone:
+		case answers.Conflict:
+			next = earlier(next, in.Now.Add(racedAgain))
+		default:
+			r.Log.Error("the hook of a Machine is not taken off; it is tried again", "machine", m.Namespace+"/"+m.Name, "after", failedAgain, "code", answer.Code, "why", answer.Message)
+			next = earlier(next, in.Now.Add(failedAgain))
+		}
+	}
+	return next
 }
 
 // remember notes which notices have their events, of those that stand.

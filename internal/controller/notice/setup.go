@@ -12,6 +12,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
@@ -22,6 +23,7 @@ import (
 	"usher.sh/usher/internal/act"
 	"usher.sh/usher/internal/controller/wiring"
 	"usher.sh/usher/internal/notice"
+	"usher.sh/usher/internal/observe"
 )
 
 // Options is what the controller and the receiver need.
@@ -29,8 +31,10 @@ type Options struct {
 	Act *act.Notices
 	// Namespace is Usher's own: the configuration and the shared secret are there.
 	Namespace string
-	Now       func() time.Time
-	Log       *slog.Logger
+	// Machines are those of Cluster API; nil: they are not followed.
+	Machines *observe.Machines
+	Now      func() time.Time
+	Log      *slog.Logger
 }
 
 // manager is the part of a manager that is used.
@@ -47,13 +51,19 @@ type manager interface {
 // Controller returns the controller.
 func Controller(mgr manager, o Options) wiring.Controller {
 	r := &reconciler{sources: sources{o, mgr.GetClient(), mgr.GetAPIReader()}, events: mgr.GetEventRecorder("usher-notices"), reported: map[string]bool{}}
+	watches := []wiring.Watch{
+		{Object: &corev1.Node{}, Keys: whole, When: nodeMatters()},
+		{Object: &corev1.ConfigMap{}, Keys: r.ofConfiguration},
+		{Object: &v1alpha1.NodeMaintenance{}, Keys: ofNotices, When: maintenanceMatters()},
+	}
+	if o.Machines != nil {
+		machine := &unstructured.Unstructured{}
+		machine.SetGroupVersionKind(o.Machines.Kind)
+		watches = append(watches, wiring.Watch{Object: machine, Keys: whole, When: machineMatters()})
+	}
 	return wiring.Controller{
-		Name: "notice",
-		Watches: []wiring.Watch{
-			{Object: &corev1.Node{}, Keys: whole, When: nodeMatters()},
-			{Object: &corev1.ConfigMap{}, Keys: r.ofConfiguration},
-			{Object: &v1alpha1.NodeMaintenance{}, Keys: ofNotices, When: maintenanceMatters()},
-		},
+		Name:      "notice",
+		Watches:   watches,
 		Reconcile: r.reconcile,
 		Workers:   1,
 	}
@@ -103,10 +113,25 @@ func withoutBeats(node *corev1.Node) []corev1.NodeCondition {
 	return conditions
 }
 
-// maintenanceMatters drops updates of maintenances that change their status alone.
+// machineMatters passes Machines that are being deleted.
+func machineMatters() predicate.Predicate {
+	return predicate.NewPredicateFuncs(func(o client.Object) bool { return o.GetDeletionTimestamp() != nil })
+}
+
+// maintenanceMatters drops updates of maintenances that change their status alone, but for those that Machines wait for.
 func maintenanceMatters() predicate.Predicate {
 	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 		return e.ObjectOld.GetUID() != e.ObjectNew.GetUID() || e.ObjectOld.GetGeneration() != e.ObjectNew.GetGeneration() ||
-			!apiequality.Semantic.DeepEqual(e.ObjectOld.GetAnnotations(), e.ObjectNew.GetAnnotations())
+			!apiequality.Semantic.DeepEqual(e.ObjectOld.GetAnnotations(), e.ObjectNew.GetAnnotations()) || isAwaited(e.ObjectNew)
 	}}
+}
+
+// isAwaited reports whether a Machine waits until a maintenance has done with its node.
+func isAwaited(o client.Object) bool {
+	m, ok := o.(*v1alpha1.NodeMaintenance)
+	if !ok {
+		return false
+	}
+	source, _, is := notice.Of(m.Spec.Requester)
+	return is && source == notice.ClusterAPI
 }
