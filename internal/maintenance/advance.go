@@ -162,6 +162,7 @@ func (d *decider) advanceEntry(w *work, e *v1alpha1.MaintainedNode, n *Node) boo
 		d.deleting(w, e)
 	case v1alpha1.StepDrained:
 		block(e)
+	case v1alpha1.StepMarking, v1alpha1.StepMarked: // of maintenances that drain nothing
 	}
 	return true
 }

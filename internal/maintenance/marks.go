@@ -67,31 +67,10 @@ func (m *Marks) On(n *snapshot.Node) *MarksChange {
 	c := &MarksChange{Marks: slices.Clone(n.Marks)}
 	taints := slices.Clone(n.Taints)
 	for _, mark := range m.Release {
-		switch {
-		case !slices.Contains(c.Marks, mark) || mark == snapshot.CordonMark && hasDrain(n):
-			continue
-		case mark != snapshot.CordonMark:
-			taints = slices.DeleteFunc(taints, sameTaint(mark))
-		case n.Unschedulable && n.CordonedBy == "":
-			c.Unschedulable = new(false)
-		}
-		c.Marks = slices.DeleteFunc(c.Marks, func(has string) bool { return has == mark })
+		taints = c.release(n, mark, taints)
 	}
 	for _, mark := range m.Wanted {
-		switch {
-		case slices.Contains(c.Marks, mark):
-			continue
-		case mark != snapshot.CordonMark:
-			if slices.ContainsFunc(taints, inPlaceOf(mark)) {
-				continue
-			}
-			taints = append(taints, taintOf(mark))
-		case n.Unschedulable && !cordonedByDrain(n):
-			continue
-		case !n.Unschedulable:
-			c.Unschedulable = new(true)
-		}
-		c.Marks = append(c.Marks, mark)
+		taints = c.set(n, mark, taints)
 	}
 	if !slices.Equal(taints, n.Taints) {
 		c.Taints = &taints
@@ -100,6 +79,36 @@ func (m *Marks) On(n *snapshot.Node) *MarksChange {
 		return nil
 	}
 	return c
+}
+
+// release takes a mark off, with what it is about, and returns the taints that are left.
+func (c *MarksChange) release(n *snapshot.Node, mark string, taints []corev1.Taint) []corev1.Taint {
+	switch {
+	case !slices.Contains(c.Marks, mark) || mark == snapshot.CordonMark && hasDrain(n):
+		return taints
+	case mark != snapshot.CordonMark:
+		taints = slices.DeleteFunc(taints, sameTaint(mark))
+	case n.Unschedulable && n.CordonedBy == "":
+		c.Unschedulable = new(false)
+	}
+	c.Marks = slices.DeleteFunc(c.Marks, func(has string) bool { return has == mark })
+	return taints
+}
+
+// set puts a mark on, with what it is about, and returns the taints that there are then.
+func (c *MarksChange) set(n *snapshot.Node, mark string, taints []corev1.Taint) []corev1.Taint {
+	switch {
+	case slices.Contains(c.Marks, mark), mark != snapshot.CordonMark && slices.ContainsFunc(taints, inPlaceOf(mark)):
+		return taints
+	case mark != snapshot.CordonMark:
+		taints = append(taints, taintOf(mark))
+	case n.Unschedulable && !cordonedByDrain(n):
+		return taints
+	case !n.Unschedulable:
+		c.Unschedulable = new(true)
+	}
+	c.Marks = append(c.Marks, mark)
+	return taints
 }
 
 // hasDrain reports whether a node has the record of a drain, readable or not.
@@ -253,22 +262,15 @@ func firstStep(m *v1alpha1.NodeMaintenance) v1alpha1.MaintenanceStep {
 func (d *decider) noteMarks() {
 	found := map[string]*Marks{}
 	for _, w := range d.markers {
-		mark := markOf(w.m)
 		for i := range w.m.Status.Nodes {
 			n := d.nodes[w.m.Status.Nodes[i].Name]
-			if mark == "" || n == nil || n.UID != w.m.Status.Nodes[i].UID {
+			if markOf(w.m) == "" || n == nil || n.UID != w.m.Status.Nodes[i].UID {
 				continue
 			}
 			if found[n.Name] == nil {
 				found[n.Name] = &Marks{Node: n.Name, UID: n.UID}
 			}
-			m := found[n.Name]
-			switch {
-			case w.wantsMark(mark, n):
-				m.Wanted = append(m.Wanted, mark)
-			case w.leavesBehind(n.Name):
-				m.Release = append(m.Release, mark)
-			}
+			w.markNode(found[n.Name], n)
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(found)) {
@@ -277,6 +279,17 @@ func (d *decider) noteMarks() {
 		if m.On(d.nodes[name].Node) != nil {
 			d.out.Marks = append(d.out.Marks, *m)
 		}
+	}
+}
+
+// markNode adds what a maintenance has a node get or lose.
+func (w *work) markNode(m *Marks, n *Node) {
+	mark := markOf(w.m)
+	switch {
+	case w.wantsMark(mark, n):
+		m.Wanted = append(m.Wanted, mark)
+	case w.leavesBehind(n.Name):
+		m.Release = append(m.Release, mark)
 	}
 }
 

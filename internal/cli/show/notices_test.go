@@ -15,7 +15,7 @@ var noticed = time.Date(2026, 11, 29, 12, 0, 0, 0, time.UTC)
 func someNotices() Notices {
 	spot := notice.Notice{Source: notice.EC2, Kind: notice.SpotInterruption, Event: "e1", Node: "n1", EffectiveTime: noticed.Add(90 * time.Second), Message: "terminate"}
 	of := func(change func(*notice.Standing)) notice.Standing {
-		s := notice.Standing{Notice: spot, Maintenance: "notice-n1", Since: noticed.Add(-30 * time.Second), DeadlineTime: noticed.Add(85 * time.Second), State: notice.Draining}
+		s := notice.Standing{Notice: spot, Maintenance: "notice-n1", Action: notice.Drain, Since: noticed.Add(-30 * time.Second), DeadlineTime: noticed.Add(85 * time.Second), State: notice.Draining}
 		change(&s)
 		return s
 	}
@@ -28,6 +28,9 @@ func someNotices() Notices {
 			}),
 			of(func(s *notice.Standing) {
 				s.State, s.BeginTime, s.DeadlineTime = notice.Planned, noticed.Add(time.Hour), time.Time{}
+			}),
+			of(func(s *notice.Standing) {
+				s.Action, s.State, s.BeginTime, s.DeadlineTime = notice.Cordon, notice.Planned, noticed.Add(time.Hour), time.Time{}
 			}),
 			of(func(s *notice.Standing) { s.State, s.EffectiveTime = notice.Drained, noticed.Add(-time.Minute) }),
 			of(func(s *notice.Standing) {
@@ -52,6 +55,8 @@ func TestNotices(t *testing.T) {
 		"       Blocked: 1 pod to leave: a budget allows none; it has 1m25s (NodeMaintenance notice-n1)",
 		"n1  SpotInterruption in 1m30s, by ec2 30s ago",
 		"       Planned: it begins in 1h (NodeMaintenance notice-n1)",
+		"n1  SpotInterruption in 1m30s, by ec2 30s ago",
+		"       Planned (Cordon): it begins in 1h (NodeMaintenance notice-n1)",
 		"n1  SpotInterruption 1m ago, by ec2 30s ago",
 		"       Drained (NodeMaintenance notice-n1)",
 		"n1  Problem, by ec2 30s ago",
@@ -81,11 +86,11 @@ func TestNoticesJSON(t *testing.T) {
 	delete(all[0], "warnings")
 	if diff := cmp.Diff(map[string]any{
 		"node": "n1", "kind": "SpotInterruption", "source": "ec2", "event": "e1", "state": "Draining", "since": "2026-11-29T11:59:30Z", "reason": "terminate",
-		"maintenance": "notice-n1", "pods": 3.0, "effectiveTime": "2026-11-29T12:01:30Z", "secondsLeft": 90.0, "deadlineTime": "2026-11-29T12:01:25Z",
+		"maintenance": "notice-n1", "action": "Drain", "pods": 3.0, "effectiveTime": "2026-11-29T12:01:30Z", "secondsLeft": 90.0, "deadlineTime": "2026-11-29T12:01:25Z",
 	}, all[0]); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	if diff := cmp.Diff(map[string]any{"node": "n2", "kind": "Rebalance", "state": "Reported", "since": "2026-11-29T11:59:00Z", "reason": "ec2: Rebalance\x1b[0m"}, all[5]); diff != "" {
+	if diff := cmp.Diff(map[string]any{"node": "n2", "kind": "Rebalance", "state": "Reported", "since": "2026-11-29T11:59:00Z", "reason": "ec2: Rebalance\x1b[0m"}, all[6]); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	if text, err := (Notices{}).JSON(); err != nil || string(text) != "[]" {
