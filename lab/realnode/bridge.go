@@ -5,16 +5,13 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
-	"os"
-	"path/filepath"
 	"time"
 
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 )
 
-// makeBridge makes the bridge that a node's pods hang on. It forwards to other bridges through settings of its own, so
-// that the machine as a whole does not become a router, and nothing is to be set back later.
+// makeBridge makes the bridge that a node's pods hang on.
 func makeBridge(name string, address netip.Prefix) error {
 	attributes := netlink.NewLinkAttrs()
 	attributes.Name = name
@@ -36,11 +33,7 @@ func makeBridge(name string, address netip.Prefix) error {
 	if err := netlink.LinkSetUp(bridge); err != nil {
 		return fmt.Errorf("setting bridge %s up: %w", name, err)
 	}
-	forwarding := filepath.Join("/proc/sys/net/ipv4/conf", name, "forwarding")
-	if err := os.WriteFile(forwarding, []byte("1"), 0o644); err != nil {
-		return fmt.Errorf("letting bridge %s forward: %w", name, err)
-	}
-	return nil
+	return forward(name)
 }
 
 // hardwareAddress is a locally administered address, as unique as the IP address.
@@ -48,6 +41,7 @@ func hardwareAddress(ip netip.Addr) net.HardwareAddr {
 	return append(net.HardwareAddr{2, 0}, ip.AsSlice()...)
 }
 
+// removeBridge removes what has the name: the bridge, or the host's end of the link of a node with a network of its own.
 func removeBridge(name string) error {
 	link, err := netlink.LinkByName(name)
 	if errors.As(err, &netlink.LinkNotFoundError{}) {

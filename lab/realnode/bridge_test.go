@@ -20,7 +20,7 @@ func TestBridgeKeepsItsHardwareAddress(t *testing.T) {
 			t.Error(err)
 		}
 	}()
-	if err := slot.build(); err != nil {
+	if err := slot.build(false); err != nil {
 		t.Fatal(err)
 	}
 	before, err := net.InterfaceByName(slot.Name())

@@ -70,8 +70,13 @@ func runInit(dir string, report *os.File) error {
 	}
 }
 
-// enter gives the node its own view of the machine: processes, and the folders in which its programs have fixed paths.
+// enter gives the node its own view of the machine: processes, the folders in which its programs have fixed paths, and the network where that is wanted.
 func (p plan) enter() error {
+	if p.OwnNetwork {
+		if err := p.ownNetwork(); err != nil {
+			return err
+		}
+	}
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
 		return fmt.Errorf("leaving the host's mounts: %w", err)
 	}

@@ -27,6 +27,8 @@ type plan struct {
 	Labels            map[string]string
 	Taints            []taint
 	Slot              Slot
+	OwnNetwork        bool
+	APIServer         string
 	Kubeconfig        string
 	ClientCA          string
 	Programs          programs
@@ -83,7 +85,7 @@ func (n *Node) plan(tools tools, images []string) (plan, error) {
 	etc := filepath.Join(n.Dir, "etc")
 	return plan{
 		Name: n.Name, Labels: n.labels(), Taints: n.taints(), Slot: n.slot,
-		Kubeconfig: n.Kubeconfig, ClientCA: n.ClientCA,
+		OwnNetwork: n.OwnNetwork, APIServer: n.APIServer, Kubeconfig: n.Kubeconfig, ClientCA: n.ClientCA,
 		Programs: programs, Logs: n.Processes,
 		KubeletConfig:    filepath.Join(etc, "kubelet.yaml"),
 		ContainerdConfig: filepath.Join(etc, "containerd.toml"),

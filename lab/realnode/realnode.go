@@ -3,8 +3,8 @@
 //
 // Each node lives in a process and a mount namespace of its own, with its own /run, /var/lib and /var/log. When the
 // first process of the node ends, for whatever reason, the kernel ends everything in it (kubelet, containerd, shims,
-// pods) and drops its mounts. Only a bridge and a cgroup are outside; Down removes them. Nodes share the host's
-// network, or they could not reach an apiserver on loopback.
+// pods) and drops its mounts. Only a bridge (or a link) and a cgroup are outside; Down removes them. Nodes share the host's
+// network unless they are to have one of their own.
 package realnode
 
 import (
@@ -51,6 +51,11 @@ type Config struct {
 	Disk Disk
 	// PodPIDs is how many threads each pod may have; zero is no limit.
 	PodPIDs int64
+	// OwnNetwork gives the node a network namespace of its own, as a machine has one. Without it, pods on the network of their node are on the
+	// host's, and what one listens at no pod of another node can.
+	OwnNetwork bool
+	// APIServer is the address on the host that Kubeconfig has, for nodes with a network of their own.
+	APIServer string
 	// Images are archives, as package image writes them, that pods find present. Further ones cannot be pulled.
 	Images []string
 

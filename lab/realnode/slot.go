@@ -28,6 +28,9 @@ func (s Slot) Subnet() netip.Prefix {
 // Gateway is the bridge's address, and the node's.
 func (s Slot) Gateway() netip.Addr { return s.Subnet().Addr().Next() }
 
+// host is the host's address on the link of a node with a network of its own. Slots begin with 1, so it is in no subnet.
+func (s Slot) host() netip.Addr { return netip.AddrFrom4([4]byte{10, 127, 0, byte(s)}) }
+
 var errSlotTaken = errors.New("taken by another node")
 
 // claim takes the slot for as long as the returned file, or a copy of it in another process, is open. A name in the
@@ -78,8 +81,11 @@ func (s Slot) usable() (bool, error) {
 	return !used, err
 }
 
-// build makes what the node needs outside its namespaces.
-func (s Slot) build() error {
+// build makes what the node needs outside its namespaces. A network of its own the node makes itself.
+func (s Slot) build(ownNetwork bool) error {
+	if ownNetwork {
+		return makeCgroup(s.Name())
+	}
 	if err := makeBridge(s.Name(), netip.PrefixFrom(s.Gateway(), s.Subnet().Bits())); err != nil {
 		return err
 	}

@@ -30,7 +30,7 @@ func TestLeftoversAreCleared(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := slot.build(); err != nil {
+	if err := slot.build(false); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := slot.claim(); !errors.Is(err, errSlotTaken) {

@@ -44,7 +44,7 @@ func (n *Node) boot(ctx context.Context, tools tools, images []string) error {
 	if err := (mark{Slot: slot, Process: n.Name, Processes: n.Processes}).write(n.Dir); err != nil {
 		return err
 	}
-	if err := slot.build(); err != nil {
+	if err := slot.build(n.OwnNetwork); err != nil {
 		return err
 	}
 	plan, err := n.plan(tools, images)

@@ -33,8 +33,10 @@ type Options struct {
 	Memory  resource.Quantity // for the pods of each node together; zero is all that the machine has
 	Disk    realnode.Disk     // of each node; the host's if it has no size
 	PodPIDs int64             // threads that each pod may have; zero is no limit
-	Files   []image.File      // further static programs in the image, for example etcd
-	Images  []string          // archives of further images, as package image writes them
+	// OwnNetwork gives each node a network namespace of its own.
+	OwnNetwork bool
+	Files      []image.File // further static programs in the image, for example etcd
+	Images     []string     // archives of further images, as package image writes them
 }
 
 // nodeGroup is the group of all kubelets; RBAC alone, without the node authorizer, gives it nothing.
@@ -117,6 +119,7 @@ func startOne(ctx context.Context, c *cluster.Cluster, o Options, i int, images 
 	}
 	return realnode.Start(ctx, realnode.Config{
 		Name: name, Labels: labels, Tainted: o.Tainted, Memory: o.Memory, Disk: o.Disk, PodPIDs: o.PodPIDs,
+		OwnNetwork: o.OwnNetwork, APIServer: c.Address(),
 		Dir: dir, Processes: c.Processes(), Kubeconfig: kubeconfig, ClientCA: c.ClientCA(),
 		Cache: c.Cache, Images: images, EndWithParent: c.EndWithParent,
 	})
