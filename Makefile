@@ -28,7 +28,7 @@ export FDB_BIN ?= $(lastword $(wildcard $(TOOLS)/foundationdb-*/bin))
 # Real nodes need root, so only root's tests need their programs.
 TEST_BINARIES := $(if $(filter 0,$(shell id -u)),--real)
 
-.PHONY: help build image test test-all lint generate lab lab-up lab-down demo demo-real bench bench-drain bench-maintenance bench-etcd bench-webhook bench-pressure bench-scale bench-replacement bench-memberset bench-openstack fuzz properties sim test-kubelet mutations clean
+.PHONY: help build image test test-all lint generate lab lab-up lab-down demo demo-real bench bench-drain bench-maintenance bench-etcd bench-webhook bench-pressure bench-scale bench-replacement bench-memberset bench-openstack bench-notices fuzz properties sim test-kubelet mutations clean
 
 help: ## print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -123,6 +123,10 @@ bench-memberset: lab build ## have MemberSets run a real etcd and a real Foundat
 bench-openstack: ## empty a host of a real OpenStack (Debian's packages) by a shell loop and by a maintenance, and compare; needs root
 	$(LAB) build
 	go test -C lab ./hypervisors -count 1 -timeout 1h -v -run '^TestFigures$$' -figures
+
+bench-notices: ## take real nodes away with two minutes' notice, RUNS (10) times, and time what a notice leads to; needs root
+	$(LAB) build --real
+	go test -C lab ./notices -count 1 -timeout 2h -v -figures -runs $(or $(RUNS),10)
 
 fuzz: ## fuzz everything that reads what others wrote, FUZZTIME (30s) each
 	hack/fuzz $(or $(FUZZTIME),30s)

@@ -20,7 +20,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"usher.sh/usher/api/v1alpha1"
-	"usher.sh/usher/lab/port"
 	"usher.sh/usher/lab/testlab"
 )
 
@@ -47,10 +46,7 @@ type notices struct {
 func TestNotices(t *testing.T) {
 	t.Parallel()
 	h := emptyHouse(t, testlab.Start(t))
-	kept, err := port.Keep()
-	must(t, err)
-	t.Cleanup(func() { must(t, kept.Release()) })
-	n := &notices{h, fmt.Sprintf("127.0.0.1:%d", kept.Number)}
+	n := &notices{h, keptAddress(t)}
 	// It has the rights before it starts: who installs Usher gives it both at once.
 	install := exec.CommandContext(t.Context(), h.lab.Usher(t), "install", "--kubeconfig", h.lab.Kubeconfig(), "--webhook-url", "https://127.0.0.1:1", "--notices")
 	if out, err := install.CombinedOutput(); err != nil {
@@ -62,6 +58,7 @@ func TestNotices(t *testing.T) {
 	must(t, h.client.Create(t.Context(), &corev1.Secret{ObjectMeta: own, StringData: map[string]string{"token": noticesToken}}))
 	t.Run("follows a taint", n.followsATaint)
 	t.Run("takes an alert", n.takesAnAlert)
+	t.Run("takes alerts of a real Prometheus", n.takesAlertsOfPrometheus)
 	t.Run("limits what the manager makes", n.limitsTheManager)
 }
 
