@@ -16,8 +16,32 @@ import (
 	"usher.sh/usher/test/metadatasim"
 )
 
-// thirtyPods has a node with 30 pods, in five Deployments of six, each under a budget of one pod, be announced to go: by a service that says so at
-// once, since how often others are asked is no property of Usher.
+// firstEvictions has nodes be announced to go by a service that says so at once, since how often others are asked is no property of Usher, and is
+// called off once they are empty.
+func (r *rig) firstEvictions(t *testing.T) {
+	const times = 5
+	var took []time.Duration
+	for range times {
+		m := r.machineOf(r.memberNode(t))
+		ctx, cancel := context.WithTimeout(t.Context(), preemption)
+		d := drain{announced: time.Now()}
+		m.preempt()
+		r.follow(ctx, m.Name, &d)
+		cancel()
+		t.Log(&d)
+		if d.first.IsZero() {
+			t.Fatal("no pod was asked to go")
+		}
+		took = append(took, d.first.Sub(d.announced))
+		m.gce.Set(metadatasim.GCEPreempted, "FALSE")
+		r.givenBack(t, m.Name)
+		r.allAtWork(t)
+	}
+	slices.Sort(took)
+	fmt.Printf("notice to first eviction: %d ms\n", took[times/2].Milliseconds())
+}
+
+// thirtyPods has a node with 30 pods more, in five Deployments of six, each under a budget of one pod, be announced to go.
 func (r *rig) thirtyPods(t *testing.T) {
 	const deployments, replicas = 5, 6
 	m := r.machines[0]
@@ -33,18 +57,18 @@ func (r *rig) thirtyPods(t *testing.T) {
 		r.WaitBudget(t, r.namespace, name, replicas)
 	}
 	r.cordonOthers(t, m.Name, false)
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), spotNotice)
 	defer cancel()
 	d := drain{announced: time.Now()}
-	m.gce.Set(metadatasim.GCEMaintenance, "TERMINATE_ON_HOST_MAINTENANCE")
+	m.interrupt()
 	r.follow(ctx, m.Name, &d)
 	t.Log(&d)
 	if d.empty.IsZero() {
 		t.Fatalf("%v are left", d.left)
 	}
-	fmt.Printf("notice to first eviction: %d ms\n", d.first.Sub(d.announced).Milliseconds())
 	fmt.Printf("notice to empty, 30 pods: %.1f s\n", d.empty.Sub(d.announced).Seconds())
-	m.gce.Set(metadatasim.GCEMaintenance, "NONE")
+	m.ec2.Withdraw(metadatasim.EC2SpotAction)
+	m.ec2.Withdraw(metadatasim.EC2TerminationTime)
 	r.givenBack(t, m.Name)
 }
 

@@ -33,9 +33,7 @@ func TestNodeIsTakenAway(t *testing.T) {
 	}
 	r.MaxUnavailable(t, r.namespace, "web", "1")
 	endpoints := r.startEtcd(t)
-	for name, count := range workloads {
-		r.WaitReady(t, r.namespace, testlab.Labels(name), count)
-	}
+	r.allAtWork(t)
 	writers := startWriters(t, endpoints)
 	t.Run("thirty seconds", func(t *testing.T) { r.takeAway(t, writers, &run{announce: (*machine).preempt}) })
 	if testing.Short() {
@@ -50,6 +48,7 @@ func TestNodeIsTakenAway(t *testing.T) {
 	}
 	writers.stop()
 	if *figured {
+		t.Run("first evictions", r.firstEvictions)
 		t.Run("thirty pods", r.thirtyPods)
 		fmt.Printf("in time: %d of %d\n", inTime, *runs)
 	}
@@ -94,9 +93,16 @@ func (r *rig) takeAway(t *testing.T, writers *writers, one *run) {
 	writers.check(t)
 	m.boot(t)
 	r.givenBack(t, m.Name)
+	r.allAtWork(t)
+}
+
+// allAtWork waits until all workloads are ready, and so are the managers.
+func (r *rig) allAtWork(t *testing.T) {
+	t.Helper()
 	for name, count := range workloads {
 		r.WaitReady(t, r.namespace, testlab.Labels(name), count)
 	}
+	r.WaitReady(t, systemNamespace, nil, 2)
 }
 
 // memberNode is a node that has a member, at random.

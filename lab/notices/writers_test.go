@@ -3,6 +3,7 @@ package notices
 import (
 	"context"
 	"fmt"
+	"maps"
 	"sync"
 	"testing"
 	"time"
@@ -78,10 +79,7 @@ func (w *writers) write(ctx context.Context, client *clientv3.Client, i int) {
 func (w *writers) check(t *testing.T) {
 	t.Helper()
 	w.mu.Lock()
-	acknowledged := make(map[string]int64, len(w.revision))
-	for key, revision := range w.revision {
-		acknowledged[key] = revision
-	}
+	acknowledged := maps.Clone(w.revision)
 	failed := w.failed
 	w.mu.Unlock()
 	client, lost := etcdClient(t, w.endpoints...), len(acknowledged)
