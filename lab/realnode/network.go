@@ -169,6 +169,9 @@ func join(a, b net.Conn) {
 // Listen has an address be one of the node's, and listens there, as what is beside the machine does on its link. The node needs a network of its
 // own, which stays until the listener is closed.
 func (n *Node) Listen(at netip.AddrPort) (net.Listener, error) {
+	if !n.OwnNetwork {
+		return nil, fmt.Errorf("real node %s is on the host's network, whose address %s would be", n.Name, at.Addr())
+	}
 	type answer struct {
 		listener net.Listener
 		err      error
