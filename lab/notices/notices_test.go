@@ -12,6 +12,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
 
 	"usher.sh/usher/lab/await"
 	"usher.sh/usher/lab/testlab"
@@ -112,7 +113,7 @@ func (r *rig) memberNode(t *testing.T) string {
 	return all[r.dice.IntN(len(all))].Spec.NodeName
 }
 
-// killLeader kills the manager that leads, after a while.
+// killLeader kills the manager that leads after a while, or the next one to lead: its node may be the one that goes.
 func (r *rig) killLeader(ctx context.Context, t *testing.T, after time.Duration) {
 	t.Helper()
 	select {
@@ -120,8 +121,17 @@ func (r *rig) killLeader(ctx context.Context, t *testing.T, after time.Duration)
 		return
 	case <-time.After(after):
 	}
-	pod, err := r.KillLeader(ctx)
-	t.Logf("%s after the notice, the manager that leads is killed: %q %v", after.Round(time.Millisecond), pod, err)
+	var pod string
+	err := wait.PollUntilContextCancel(ctx, 100*time.Millisecond, true, func(ctx context.Context) (bool, error) {
+		var err error
+		pod, err = r.KillLeader(ctx)
+		return err == nil, nil
+	})
+	if err != nil {
+		t.Errorf("no manager that leads was killed: %v", err)
+		return
+	}
+	t.Logf("%s after the notice, the manager in %s, which leads, is killed", after.Round(time.Millisecond), pod)
 }
 
 // follow follows the drain of a node until it is empty and all pods of the workloads are ready on others.
