@@ -63,7 +63,6 @@ func newRig(t *testing.T) *rig {
 		r.machines = append(r.machines, newMachine(t, node))
 	}
 	r.ServeServices(t)
-	t.Cleanup(func() { r.must(t, r.program, "uninstall") })
 	r.mustGiven(t, agentsConfig, r.Binary(t, "kubectl"), "apply", "-f", "-")
 	r.must(t, r.program, "install", "--image", image.UsherName, "--node-notices=ec2,gce", "--timeout", "10m")
 	t.Cleanup(func() { r.logSystem(t) })

@@ -13,7 +13,7 @@ import (
 
 const (
 	writerCount = 3
-	writeEvery  = 20 * time.Millisecond // of each writer, at most
+	writeEvery  = 50 * time.Millisecond // of each writer, at most
 	writeLimit  = time.Second
 )
 
