@@ -209,10 +209,22 @@ func (s *realSite) becomes(t *testing.T, id, want string) {
 			return
 		}
 		if ctx.Err() != nil {
-			t.Fatalf("server %s is %s, and not %s", id, state, want)
+			t.Fatalf("server %s is %s, and not %s: %s", id, state, want, s.fault(t, id))
 		}
 		s.pass(ctx)
 	}
+}
+
+// fault is what Nova says of a server that it could not make.
+func (s *realSite) fault(t *testing.T, id string) string {
+	t.Helper()
+	var found struct {
+		Server struct{ Fault struct{ Message, Details string } }
+	}
+	if _, err := s.client.Get(t.Context(), s.client.ServiceURL("servers", id), &found, nil); err != nil {
+		return err.Error()
+	}
+	return found.Server.Fault.Message + " " + found.Server.Fault.Details
 }
 
 // stay fills all hosts with members of a group that share none.
