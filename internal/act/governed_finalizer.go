@@ -63,7 +63,7 @@ func (g *Governed) holdFor(ctx context.Context, action eviction.Action) (version
 	}
 	after := g.Policies.Declared(policy)
 	after.Status = action.Status
-	if len(eviction.SettlingMembers(&after)) == 0 && len(action.Status.Replacing) == 0 {
+	if len(eviction.SettlingMembers(&after, time.Time{}, nil)) == 0 && len(action.Status.Replacing) == 0 {
 		return action.Version, nil
 	}
 	if policy.DeletionTimestamp != nil {

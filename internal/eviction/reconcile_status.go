@@ -210,15 +210,6 @@ func (t *statusReconciler) age(entry *v1alpha1.Leaving) time.Duration {
 	return min(age, t.in.Known[entry.PodUID].Permit)
 }
 
-// unsettled is how much of within is left by the process's own clock.
-func (t *statusReconciler) unsettled(entry *v1alpha1.Leaving, within time.Duration) time.Duration {
-	if t.in.Known == nil {
-		return 0
-	}
-	known := t.in.Known[entry.PodUID]
-	return within - min(known.Gone, known.Permit-snapshot.Seconds(entry.LingerSeconds))
-}
-
 // settle reports whether the system had time to find out that the member is away, or has it back; if not, when it will have had.
 // The time begins when the pod was seen gone, which is written down unless it is over soon: another process goes on with it.
 func (t *statusReconciler) settle(entry *v1alpha1.Leaving) (settled bool, until time.Time) {
@@ -231,7 +222,7 @@ func (t *statusReconciler) settle(entry *v1alpha1.Leaving) (settled bool, until 
 	if entry.GoneTime != nil {
 		gone, seen = entry.GoneTime.Time, true
 	}
-	age, left := t.in.Now.Sub(gone), t.unsettled(entry, within)
+	age, left := t.in.Now.Sub(gone), unsettled(t.in.Known, entry, within)
 	switch {
 	case seen && age >= within+time.Second && left <= 0: // the API keeps whole seconds
 		return true, time.Time{}

@@ -161,7 +161,7 @@ func (f *facts) settling(policy eviction.Declared) []eviction.Settling {
 	if f.ending {
 		return nil
 	}
-	members := eviction.SettlingMembers(&policy)
+	members := eviction.SettlingMembers(&policy, f.now, f.known)
 	return slices.DeleteFunc(members, func(m eviction.Settling) bool {
 		return f.policy.DeletionTimestamp != nil && !f.now.Before(f.latest(m))
 	})

@@ -57,17 +57,23 @@ func TestDeletedPolicyWaitsUntilItsMembersAreMissed(t *testing.T) {
 	gone := func(policy *v1alpha1.EvictionPolicy, _ *corev1.Pod) {
 		policy.Status.Leaving[0].PodUID, policy.Status.Leaving[0].GoneTime = "gone", &metav1.Time{Time: time.Now().Add(-5 * time.Second)}
 	}
+	before := func(policy *v1alpha1.EvictionPolicy, _ *corev1.Pod) {
+		policy.Status.Leaving[0].PodUID, policy.Status.Leaving[0].GoneTime = "gone", &metav1.Time{Time: time.Now().Add(-20 * time.Second)}
+	}
 	stays := func(_ *v1alpha1.EvictionPolicy, pod *corev1.Pod) { pod.DeletionTimestamp, pod.Finalizers = nil, nil }
 	for name, c := range map[string]struct {
 		given  func(*v1alpha1.EvictionPolicy, *corev1.Pod)
 		settle *metav1.Duration
 		ending bool
-		hangs  bool // the cache shows the pod as it was, which is gone
+		hangs  bool          // the cache shows the pod as it was, which is gone
+		ahead  time.Duration // the clock is set forward after the deletion
 		held   bool
 		holds  time.Duration // after the deletion it is still there
 		over   time.Duration // and then it is gone
 	}{
-		"it was seen gone":                                           {given: gone, held: true, holds: 25 * time.Second, over: 35 * time.Second},
+		"it was seen gone": {given: gone, held: true, holds: 25 * time.Second, over: 35 * time.Second},
+		"it was seen gone before this process knew it":               {given: before, held: true, holds: 29 * time.Second, over: 31 * time.Second},
+		"the clock is set forward":                                   {given: gone, ahead: time.Minute, held: true, holds: 29 * time.Second, over: 31 * time.Second},
 		"the role says for how long":                                 {given: gone, settle: &metav1.Duration{Duration: 3 * time.Minute}, held: true, holds: 170 * time.Second, over: 190 * time.Second},
 		"the role says that it need not":                             {given: gone, settle: &metav1.Duration{}, over: time.Second},
 		"its pod terminates, and does not go":                        {given: terminating, held: true, holds: undoPatience - 10*time.Second, over: undoPatience + 10*time.Second},
@@ -101,6 +107,7 @@ func TestDeletedPolicyWaitsUntilItsMembersAreMissed(t *testing.T) {
 				if err := r.Delete(t.Context(), r.stored(t)); err != nil {
 					t.Fatal(err)
 				}
+				r.reconciler.Gatherer.Now = func() time.Time { return time.Now().Add(c.ahead) }
 				if r.settled(t, c.holds); c.holds > 0 {
 					left := r.stored(t)
 					if left == nil {

@@ -10,6 +10,7 @@ import (
 	"usher.sh/usher/internal/act"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
@@ -39,13 +40,14 @@ type facts struct {
 	pods     []*snapshot.Pod
 	peers    []*snapshot.Pod // those of pods that are on their way, or that the status names
 	nodes    map[string]*snapshot.Node
-	evidence *eviction.Evidence // nil: the system has not answered yet
-	guarded  bool               // the namespace carries the label by which admission finds it
-	ending   bool               // the namespace is being deleted
-	refusal  string             // why labels could not be written, "" if they could
-	wanted   bool               // a pod of the namespace is wanted gone
-	mayLock  bool               // it has a nodeLock that is in force, or was until it was deleted
-	locked   []string           // of a policy that is being deleted: the nodes with its locks, and whom it asks to leave them
+	evidence *eviction.Evidence              // nil: the system has not answered yet
+	known    map[types.UID]eviction.KnownFor // for how long this process has known the policy's permits
+	guarded  bool                            // the namespace carries the label by which admission finds it
+	ending   bool                            // the namespace is being deleted
+	refusal  string                          // why labels could not be written, "" if they could
+	wanted   bool                            // a pod of the namespace is wanted gone
+	mayLock  bool                            // it has a nodeLock that is in force, or was until it was deleted
+	locked   []string                        // of a policy that is being deleted: the nodes with its locks, and whom it asks to leave them
 }
 
 func (s *reconciler) reconcile(ctx context.Context, key reconcile.Request) (reconcile.Result, error) {
@@ -145,7 +147,7 @@ func (s *reconciler) gather(ctx context.Context, key snapshot.Key) (*facts, erro
 	f := &facts{
 		now: s.Gatherer.Now(), policy: policy, problems: own.Policy.Problems(),
 		all: s.declared(policies), own: own, pods: pods, evidence: s.Gatherer.Observer.Known(s.Gatherer.Policies.Source(policy)),
-		nodes: map[string]*snapshot.Node{}, refusal: s.labelErrors.of(key.Namespace),
+		nodes: map[string]*snapshot.Node{}, refusal: s.labelErrors.of(key.Namespace), known: s.permits.known(policy, nil, time.Now()),
 	}
 	if f.locked, err = s.locked(ctx, policy); err != nil {
 		return nil, err
@@ -183,7 +185,7 @@ func undoing(p v1alpha1.PreparationStatus) bool { return p.State == v1alpha1.Pre
 // plan is what can be settled.
 func (s *reconciler) plan(ctx context.Context, f *facts) (eviction.StatusResult, error) {
 	in := eviction.StatusInput{Now: f.now, Policy: f.own, Pods: f.pods, Ran: s.ran.of(f.own.Key), Ending: f.ending}
-	in.Known = s.permits.known(f.policy, nil, time.Now())
+	in.Known = f.known
 	in.UnderWay = s.Act.UnderWay(f.policy)
 	in.Replies = s.Act.Replies(f.policy)
 	if err := s.wanted(ctx, f, &in); err != nil {
