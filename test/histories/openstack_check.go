@@ -174,9 +174,12 @@ func (w *world) stayLost() {
 		return
 	}
 	w.note("---- what is lost stays so for a while ----")
-	w.settle(12 * time.Minute)
-	policy := w.policy(firstPolicy)
-	if w.failed() || policy == nil || policy.DeletionTimestamp != nil || policy.Spec.Suspend || policy.Spec.Audited() || w.policy(secondPolicy) != nil || w.regime.staging {
+	w.settle(staysLost)
+	if policy := w.judgesLost(); policy != nil && s.takeMarksOff(policy) {
+		w.settle(staysLost)
+	}
+	policy := w.judgesLost()
+	if policy == nil {
 		return
 	}
 	for _, host := range s.hosts {
@@ -184,6 +187,18 @@ func (w *world) stayLost() {
 			s.checkBroughtBack(policy, host)
 		}
 	}
+}
+
+// staysLost is how long peace lasts while machines stay lost.
+const staysLost = 12 * time.Minute
+
+// judgesLost returns the policy that has all brought back that was on a machine that is proven off; nil: none has to.
+func (w *world) judgesLost() *v1alpha1.EvictionPolicy {
+	policy := w.policy(firstPolicy)
+	if w.failed() || policy == nil || policy.DeletionTimestamp != nil || policy.Spec.Suspend || policy.Spec.Audited() || w.policy(secondPolicy) != nil || w.regime.staging {
+		return nil
+	}
+	return policy
 }
 
 // checkBroughtBack: of a host that has long been off each server and each thing is elsewhere, or a step says what it waits for.

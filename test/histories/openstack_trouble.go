@@ -5,8 +5,10 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"slices"
+	"strings"
 	"time"
 
+	"usher.sh/usher/api/v1alpha1"
 	"usher.sh/usher/test/httpfault"
 	"usher.sh/usher/test/openstacksim"
 )
@@ -119,6 +121,25 @@ func (s *openStackSite) fail(dice *rand.Rand) string {
 	m := all[dice.IntN(len(all))]
 	s.cloud.Break(m.ID)
 	return fmt.Sprintf("%s %d of %s fails", m.Kind, m.ID, m.Server)
+}
+
+// takeMarksOff has an operator do what the steps of a policy say of hosts that another policy, which is gone, has left marked as down.
+func (s *openStackSite) takeMarksOff(policy *v1alpha1.EvictionPolicy) (taken bool) {
+	const gone = "policy " + namespace + "/" + secondPolicy
+	for _, p := range s.plan {
+		host, step := s.host(p.pod), s.stepOf(policy, p)
+		h := s.cloud.Host(host)
+		if p.role != novaRole || step == nil || !s.onHost(host).off || !h.Forced || !strings.HasPrefix(h.Reason, "Usher ("+gone+")") {
+			continue
+		}
+		if !strings.Contains(step.Message, "host "+host+" is evacuated for "+gone+" already") || !strings.Contains(step.Message, "openstack compute service set --up "+host+" nova-compute") {
+			continue
+		}
+		s.world.note("operator: openstack compute service set --up %s nova-compute", host)
+		s.cloud.ChangeHost(host, func(h *openstacksim.Host) { h.Forced = false })
+		taken = true
+	}
+	return taken
 }
 
 // heal ends what is wrong, and has an operator give what has lost its agent to another.
