@@ -252,7 +252,7 @@ func (s *thieves) managersNodes(t *testing.T, c kubernetes.Interface) {
 		must(t, bindings.Delete(context.WithoutCancel(t.Context()), bound.Name, metav1.DeleteOptions{}))
 	})
 	eventually(t, "the role to be seen", func() bool { return s.patchNode(c, s.there, off)(t) == nil })
-	const taints, rest = "out-of-service=usher of a node only", "what is called usher.sh/drain only"
+	const taints, rest = "that usher.sh/marks names, none of Kubernetes, autoscalers and Usher among them", "what is called usher.sh/drain and usher.sh/marks only"
 	denied(t, "another taint", taints, s.patchNode(c, s.there, `{"spec":{"taints":[{"key":"a","effect":"NoExecute"}]}}`))
 	denied(t, "a person's word", taints, s.patchNode(c, s.there, strings.Replace(off, `"usher"`, `"anna"`, 1)))
 	denied(t, "a node's label", rest, s.patchNode(c, s.there, `{"metadata":{"labels":{"a":"b"}}}`))
