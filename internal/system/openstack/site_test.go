@@ -191,10 +191,10 @@ func (s *realSite) boot(t *testing.T, name, host, state string) string {
 	return id
 }
 
-// make boots a server. On a host that was enabled a moment ago Nova finds no room: Placement learns of that later.
+// make boots a server. On a host that was enabled a moment ago Nova finds no room: Placement learns of that up to a minute later.
 func (s *realSite) make(t *testing.T, body map[string]any) string {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	for {
 		var made struct{ Server struct{ ID string } }
@@ -207,7 +207,10 @@ func (s *realSite) make(t *testing.T, body map[string]any) string {
 		if fault := s.fault(t, made.Server.ID); ctx.Err() != nil || !strings.Contains(fault, "No valid host") {
 			t.Fatalf("server %s is %s: %s", made.Server.ID, state, fault)
 		}
-		s.pass(ctx)
+		s.remove("servers/" + made.Server.ID) // which counts for the quota
+		for range 5 {
+			s.pass(ctx)
+		}
 	}
 }
 
