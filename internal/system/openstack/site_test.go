@@ -247,7 +247,9 @@ func (s *realSite) becomes(t *testing.T, id, want string) {
 func (s *realSite) fault(t *testing.T, id string) string {
 	t.Helper()
 	var found struct {
-		Server struct{ Fault struct{ Message, Details string } }
+		Server struct {
+			Fault struct{ Message, Details string }
+		}
 	}
 	if _, err := s.client.Get(t.Context(), s.client.ServiceURL("servers", id), &found, nil); err != nil {
 		return err.Error()
