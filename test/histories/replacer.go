@@ -107,13 +107,14 @@ func (w *world) replaceDestroyed() {
 	}
 }
 
-// hasJustMoved reports whether a request of a set's member is in another step since a moment ago: people and repair replace members as long as there are histories.
+// hasJustMoved reports whether a request of a set's member, or of one that an operator replaces, is in another step since a moment ago: people and repair replace members
+// as long as there are histories, and an operator may remove one at their end.
 func (w *world) hasJustMoved(q *v1alpha1.ReplacementRequest) bool {
 	at := q.CreationTimestamp.Time
 	if q.Status.StepTime != nil {
 		at = q.Status.StepTime.Time
 	}
-	return w.setSite() != nil && time.Since(at) < 30*time.Second
+	return (w.setSite() != nil || w.operates(q.Spec.Member.Role)) && time.Since(at) < 30*time.Second
 }
 
 // hasRole reports whether the policy has members of a role: those of one whose name its owner has changed are of none for a request that names it.

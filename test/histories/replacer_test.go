@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"usher.sh/usher/api/v1alpha1"
@@ -77,5 +78,34 @@ func TestRestates(t *testing.T) {
 		if got := restates(c.object, c.part, []byte(c.body)); got != c.want {
 			t.Errorf("%T %s %s: %t", c.object, c.part, c.body, got)
 		}
+	}
+}
+
+// TestRequestsThatHaveJustMoved checks which requests may be without a blocker at the end: those of members that an operator replaces, for a moment.
+func TestRequestsThatHaveJustMoved(t *testing.T) {
+	cases := []struct {
+		name     string
+		operates string
+		ago      time.Duration
+		fails    bool
+	}{
+		{"its operator has removed the member a moment ago", "m", time.Second, false},
+		{"long ago", "m", time.Minute, true},
+		{"the operator is another role's", "n", time.Second, true},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			d := wrongDeparture(t)
+			d.operator = d.newOperator(c.operates)
+			moved := metav1.NewTime(time.Now().Add(-c.ago))
+			q := &v1alpha1.ReplacementRequest{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "r"}}
+			q.Spec.Member.Role, q.Spec.Member.ID = "m", "a"
+			q.Status.Step, q.Status.StepTime = v1alpha1.ReplacementJoining, &moved
+			if err := d.store.create(q); err != nil {
+				t.Fatal(err)
+			}
+			d.checkReplacements()
+			d.check(t, c.fails, "LIVENESS", c.name)
+		})
 	}
 }
