@@ -36,12 +36,14 @@ type six struct {
 	in      maintenance.Input
 	m       *v1alpha1.NodeMaintenance
 	cluster *snapshot.Cluster
+	source  still
 	cordons cordons
 }
 
 func newSix(t *testing.T) *six {
 	t.Helper()
 	s := &six{cluster: snapshot.NewCluster(), cordons: make(cordons, 100)}
+	s.source = newStill(s.cluster)
 	s.m = &v1alpha1.NodeMaintenance{
 		ObjectMeta: metav1.ObjectMeta{Name: "m", UID: "m", Generation: 1, Finalizers: []string{maintenance.Finalizer}},
 		Spec: v1alpha1.NodeMaintenanceSpec{
@@ -70,7 +72,7 @@ func (s *six) lead(t *testing.T) {
 	s.drains = newDrains(Options{Now: now, Log: slog.New(slog.DiscardHandler)})
 	s.drains.ctx, s.drains.writer = t.Context(), s.cordons
 	s.drains.observe = func(context.Context, []string) (runner.Source, func(), error) {
-		return still{s.cluster}, func() {}, nil
+		return s.source, func() {}, nil
 	}
 }
 

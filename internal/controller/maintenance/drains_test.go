@@ -161,7 +161,8 @@ func TestDrainPastItsDeadlineKeepsWhatHeldIt(t *testing.T) {
 		cluster.SetPod(pod)
 		d := newDrains(Options{Now: now})
 		d.ctx, d.writer = t.Context(), cordons(make(chan string, 100))
-		d.observe = func(context.Context, []string) (runner.Source, func(), error) { return still{cluster}, func() {}, nil }
+		source := newStill(cluster)
+		d.observe = func(context.Context, []string) (runner.Source, func(), error) { return source, func() {}, nil }
 		held := []drain.Blocker{{Reason: drain.BudgetExhausted, Pod: pod.Key(), Node: "n1", Message: "a budget"}}
 		order := maintenance.Order{Node: "n1", Want: maintenance.DrainNode, Terms: maintenance.Terms{Deadline: noon.Add(-time.Hour).Unix()}}
 		d.known["n1"] = &run{over: true, late: afterObjection, retry: now(), heldBy: map[types.UID][]drain.Blocker{"web": held}, state: maintenance.Drain{Terms: order.Terms, Begun: true, Outcome: drain.DeadlinePassed, Blockers: held}}

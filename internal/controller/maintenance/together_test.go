@@ -1,6 +1,7 @@
 package maintenance
 
 import (
+	"sync"
 	"testing"
 	"time"
 
@@ -12,10 +13,19 @@ import (
 	"usher.sh/usher/internal/snapshot"
 )
 
-// still is a cluster in which nothing happens. It implements runner.Source.
-type still struct{ cluster *snapshot.Cluster }
+// still is a cluster in which nothing happens. It implements runner.Source, and is read by one at a time as the real one is.
+type still struct {
+	cluster *snapshot.Cluster
+	mu      *sync.Mutex
+}
 
-func (s still) Read(look func(snapshot.View)) { look(snapshot.View{Now: noon, Cluster: s.cluster}) }
+func newStill(cluster *snapshot.Cluster) still { return still{cluster, &sync.Mutex{}} }
+
+func (s still) Read(look func(snapshot.View)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	look(snapshot.View{Now: noon, Cluster: s.cluster})
+}
 
 func (still) Changed() <-chan struct{} { return nil }
 
@@ -31,7 +41,7 @@ func TestDrainsBeginTogether(t *testing.T) {
 	cluster.SetPod(&snapshot.Pod{Namespace: "shop", Name: "bare", UID: "bare", Node: "bare", Phase: corev1.PodRunning})
 	batch["back"].ending = true
 	d := newDrains(Options{Now: func() time.Time { return noon }})
-	names := d.together(batch, still{cluster})
+	names := d.together(batch, newStill(cluster))
 	if diff := cmp.Diff([]string{"back", "n1", "n2", "n3"}, names); diff != "" {
 		t.Errorf("drains that run (-want +got):\n%s", diff)
 	}

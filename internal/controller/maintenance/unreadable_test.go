@@ -39,7 +39,7 @@ func TestNodeThatCannotBeReadHoldsNoOther(t *testing.T) {
 					if slices.Contains(names, c.unreadable) {
 						return nil, nil, errors.New("reading the cluster: not done after 2m0s")
 					}
-					return still{s.cluster}, func() {}, nil
+					return s.source, func() {}, nil
 				}
 				s.m.Spec.Drain.EmptyDirPods = v1alpha1.PodsEvict
 				for range 4 {
