@@ -13,7 +13,6 @@ import (
 	"go.uber.org/zap"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"sigs.k8s.io/yaml"
@@ -38,9 +37,9 @@ func (r *rig) startEtcd(t *testing.T) (endpoints []string) {
 	t.Helper()
 	var addresses [members]string
 	for i := range members {
-		addresses[i] = r.memberService(t, i)
+		addresses[i] = r.MemberService(t, r.namespace, member(i), corev1.ServicePort{Name: "client", Port: clientPort}, corev1.ServicePort{Name: "peer", Port: peerPort})
 		endpoints = append(endpoints, fmt.Sprintf("http://%s:%d", addresses[i], clientPort))
-		r.memberVolume(t, i)
+		r.FolderVolume(t, r.namespace, "data-"+member(i), filepath.Join(r.Cluster().Dir, "volumes", r.namespace, member(i)))
 	}
 	config := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "config"}, Data: memberConfigs(t, addresses)}
 	if _, err := r.Client().CoreV1().ConfigMaps(r.namespace).Create(t.Context(), config, metav1.CreateOptions{}); err != nil {
@@ -86,46 +85,6 @@ spec:
     selector: {matchLabels: {app: etcd}}
     provider: {statefulSet: {}}
 `
-
-// memberService makes an address for a member that stays when its pod moves.
-func (r *rig) memberService(t *testing.T, i int) string {
-	t.Helper()
-	service := &corev1.Service{
-		ObjectMeta: metav1.ObjectMeta{Name: member(i)},
-		Spec: corev1.ServiceSpec{
-			Selector:                 map[string]string{appsv1.StatefulSetPodNameLabel: member(i)},
-			Ports:                    []corev1.ServicePort{{Name: "client", Port: clientPort}, {Name: "peer", Port: peerPort}},
-			PublishNotReadyAddresses: true, // members have to find each other to become ready
-		},
-	}
-	service, err := r.Client().CoreV1().Services(r.namespace).Create(t.Context(), service, metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return service.Spec.ClusterIP
-}
-
-func (r *rig) memberVolume(t *testing.T, i int) {
-	t.Helper()
-	create, claim := corev1.HostPathDirectoryOrCreate, "data-"+member(i)
-	volume := &corev1.PersistentVolume{
-		ObjectMeta: metav1.ObjectMeta{Name: r.namespace + "-" + claim},
-		Spec: corev1.PersistentVolumeSpec{
-			AccessModes:                   []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
-			Capacity:                      corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")},
-			ClaimRef:                      &corev1.ObjectReference{Kind: "PersistentVolumeClaim", Namespace: r.namespace, Name: claim},
-			PersistentVolumeReclaimPolicy: corev1.PersistentVolumeReclaimRetain,
-			PersistentVolumeSource: corev1.PersistentVolumeSource{HostPath: &corev1.HostPathVolumeSource{
-				Path: filepath.Join(r.Cluster().Dir, "volumes", r.namespace, member(i)), Type: &create,
-			}},
-		},
-	}
-	volumes := r.Client().CoreV1().PersistentVolumes()
-	if _, err := volumes.Create(t.Context(), volume, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = volumes.Delete(context.WithoutCancel(t.Context()), volume.Name, metav1.DeleteOptions{}) })
-}
 
 // memberConfigs are what etcd's --config-file reads, by member.
 func memberConfigs(t *testing.T, addresses [members]string) map[string]string {

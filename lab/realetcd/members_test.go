@@ -1,7 +1,6 @@
 package realetcd
 
 import (
-	"context"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -10,7 +9,6 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"sigs.k8s.io/yaml"
@@ -47,7 +45,7 @@ func startEtcd(t *testing.T, l *testlab.Lab, spread corev1.Affinity) *etcd {
 	for i := range size {
 		// Of the lab, not of the test: pods write there until their nodes have ended them, some time after the test.
 		folder := filepath.Join(l.Cluster().Dir, "volumes", e.namespace, member(i))
-		e.makeVolume(t, i, folder)
+		e.lab.FolderVolume(t, e.namespace, "data-"+member(i), folder)
 		e.configure(t, i, folder)
 	}
 	l.StatefulSet(t, e.namespace, name, size, func(s *appsv1.StatefulSet) {
@@ -74,51 +72,7 @@ func member(i int) string { return fmt.Sprintf("%s-%d", name, i) }
 
 func (e *etcd) makeService(t *testing.T, i int) string {
 	t.Helper()
-	service := &corev1.Service{
-		ObjectMeta: metav1.ObjectMeta{Name: member(i)},
-		Spec: corev1.ServiceSpec{
-			Selector: map[string]string{appsv1.StatefulSetPodNameLabel: member(i)},
-			Ports: []corev1.ServicePort{
-				{Name: "client", Port: clientPort, TargetPort: intstr.FromInt32(clientPort)},
-				{Name: "peer", Port: peerPort, TargetPort: intstr.FromInt32(peerPort)},
-			},
-			// Members have to find each other to become ready.
-			PublishNotReadyAddresses: true,
-		},
-	}
-	service, err := e.lab.Client().CoreV1().Services(e.namespace).Create(t.Context(), service, metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return service.Spec.ClusterIP
-}
-
-// makeVolume makes a folder of the machine a volume for the member, on all nodes: they are all on this machine.
-func (e *etcd) makeVolume(t *testing.T, i int, folder string) {
-	t.Helper()
-	create := corev1.HostPathDirectoryOrCreate
-	claim := "data-" + member(i)
-	volume := &corev1.PersistentVolume{
-		ObjectMeta: metav1.ObjectMeta{Name: e.namespace + "-" + claim},
-		Spec: corev1.PersistentVolumeSpec{
-			AccessModes:                   []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
-			Capacity:                      corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")},
-			ClaimRef:                      &corev1.ObjectReference{Kind: "PersistentVolumeClaim", Namespace: e.namespace, Name: claim},
-			PersistentVolumeReclaimPolicy: corev1.PersistentVolumeReclaimRetain,
-			PersistentVolumeSource: corev1.PersistentVolumeSource{
-				HostPath: &corev1.HostPathVolumeSource{Path: folder, Type: &create},
-			},
-		},
-	}
-	volumes := e.lab.Client().CoreV1().PersistentVolumes()
-	if _, err := volumes.Create(t.Context(), volume, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := volumes.Delete(context.WithoutCancel(t.Context()), volume.Name, metav1.DeleteOptions{}); err != nil {
-			t.Logf("deleting a volume: %v", err)
-		}
-	})
+	return e.lab.MemberService(t, e.namespace, member(i), corev1.ServicePort{Name: "client", Port: clientPort}, corev1.ServicePort{Name: "peer", Port: peerPort})
 }
 
 // configure writes what etcd's --config-file reads.

@@ -17,7 +17,23 @@ const driver = "csi.lab.usher.sh"
 // <template>-<pod>; its storage class must be ""). It returns the volume's name.
 func (l *Lab) Volume(tb testing.TB, ns, claim string) string {
 	tb.Helper()
-	name := ns + "-" + claim
+	return l.volumeFor(tb, ns, claim, corev1.PersistentVolumeSource{
+		CSI: &corev1.CSIPersistentVolumeSource{Driver: driver, VolumeHandle: ns + "-" + claim},
+	})
+}
+
+// FolderVolume makes a folder of this machine, which is made where there is none, a volume for the claim of that name, as Volume does. Pods on all real nodes can
+// use it: they are all on this machine.
+func (l *Lab) FolderVolume(tb testing.TB, ns, claim, folder string) {
+	tb.Helper()
+	l.volumeFor(tb, ns, claim, corev1.PersistentVolumeSource{
+		HostPath: &corev1.HostPathVolumeSource{Path: folder, Type: new(corev1.HostPathDirectoryOrCreate)},
+	})
+}
+
+func (l *Lab) volumeFor(tb testing.TB, ns, claim string, source corev1.PersistentVolumeSource) (name string) {
+	tb.Helper()
+	name = ns + "-" + claim
 	pv := &corev1.PersistentVolume{
 		ObjectMeta: metav1.ObjectMeta{Name: name},
 		Spec: corev1.PersistentVolumeSpec{
@@ -25,9 +41,7 @@ func (l *Lab) Volume(tb testing.TB, ns, claim string) string {
 			Capacity:                      corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")},
 			ClaimRef:                      &corev1.ObjectReference{Kind: "PersistentVolumeClaim", Namespace: ns, Name: claim},
 			PersistentVolumeReclaimPolicy: corev1.PersistentVolumeReclaimRetain,
-			PersistentVolumeSource: corev1.PersistentVolumeSource{
-				CSI: &corev1.CSIPersistentVolumeSource{Driver: driver, VolumeHandle: name},
-			},
+			PersistentVolumeSource:        source,
 		},
 	}
 	_, err := l.client.CoreV1().PersistentVolumes().Create(tb.Context(), pv, metav1.CreateOptions{})

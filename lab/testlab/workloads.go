@@ -52,6 +52,20 @@ func (l *Lab) StatefulSet(tb testing.TB, ns, name string, replicas int32, mutate
 	return s
 }
 
+// MemberService gives a pod of a StatefulSet an address that stays when its pod moves, also before it is ready: members have to find each other to become that.
+func (l *Lab) MemberService(tb testing.TB, ns, pod string, ports ...corev1.ServicePort) (address string) {
+	tb.Helper()
+	service := &corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{Name: pod},
+		Spec: corev1.ServiceSpec{
+			Selector: map[string]string{appsv1.StatefulSetPodNameLabel: pod}, Ports: ports, PublishNotReadyAddresses: true,
+		},
+	}
+	service, err := l.client.CoreV1().Services(ns).Create(tb.Context(), service, metav1.CreateOptions{})
+	check(tb, "creating Service", err)
+	return service.Spec.ClusterIP
+}
+
 // DaemonSet creates a DaemonSet, which runs on the test's own nodes, unlike a real one also only on those.
 func (l *Lab) DaemonSet(tb testing.TB, ns, name string, mutate ...func(*appsv1.DaemonSet)) *appsv1.DaemonSet {
 	tb.Helper()
