@@ -450,7 +450,8 @@ type MaintainedNode struct {
 // MaintenanceWarning is one thing to know of pods on a node.
 type MaintenanceWarning struct {
 	// Reason is CamelCase, for machines: UnreplicatedPod, OrphanedDaemonSetPod and LocalStorage are lost with their pods, and are named also once these
-	// are gone; WillBeLost (NotInTime, where the node stays) will not have left by the deadline; GraceCut gets less time to end than it asks for.
+	// are gone; WillBeLost (NotInTime, where the node stays) will not have left by the deadline; GraceCut gets less time to end than it asks for;
+	// FitsNowhere: no other node takes what is made in its place.
 	Reason string `json:"reason"`
 	// Count is of how many pods it is so.
 	Count int32 `json:"count"`
